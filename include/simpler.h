@@ -150,7 +150,7 @@ SIMPLER_API simpler_status simpler_worker_create(const simpler_worker_options *o
 /* Closes the worker: refuses new work, cancels what is queued, waits for the runs that are running within close_limit_ns,
  * ends the chips, and frees everything. Waiters of its runs get CANCELLED. Handles of its runs stay readable until they
  * are released; callables and buffers end with the worker. Bounded by close_limit_ns plus a second. Concurrent calls all
- * return when the worker is closed, OK for each; a call after that says INVALID_HANDLE. NULL does nothing. */
+ * return when the worker is closed, OK for each; any call with the worker after that says CLOSED. NULL does nothing. */
 SIMPLER_API simpler_status simpler_worker_destroy(simpler_worker *worker, simpler_error **err);
 
 typedef struct simpler_worker_info {
