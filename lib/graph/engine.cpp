@@ -1,0 +1,540 @@
+// States of a slot, told by its two shared words:
+//
+//   state      fan_out     references  left by
+//   open       list        >= 1        commit
+//   pending    list        >= 1        the last producer's decrement of `pending` (or commit): ready
+//   ready      list        >= 1        complete(): fan_out.exchange(closed)
+//   ended      closed      >= 0        releases: of consumers, of the scope, and last of its own completer
+//   retired    closed      0           the submitter: reclaim, then open for the next task
+//
+// Order of a completer: publish outcome, close and walk the fan-out, release the memory that the task used, release itself.
+#include "graph/engine.h"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <sys/mman.h>
+
+#include "base/error.h"
+
+namespace simpler::graph {
+
+namespace {
+
+// Added to `pending` while the task is being built: producers that end meanwhile cannot bring it to 0.
+constexpr int32_t kPendingBias = 1 << 30;
+constexpr uint64_t kPayloadBytesPerSlot = 1024;
+constexpr uint64_t kPayloadBytesMin = 2u << 20;  // holds the largest legal task
+constexpr size_t kEdgesPerBlock = 256;
+// Reclaiming is a look at the oldest slot, whose line a completer owns: done once in so many tasks unless room is short.
+constexpr uint64_t kReclaimInterval = 64;
+
+Edge closed_marker;
+Edge *closed() { return &closed_marker; }
+
+void *map_lazily(uint64_t bytes) {
+  void *memory = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                      -1, 0);
+  if (memory == MAP_FAILED) throw_system_error(errno, fmt::format("mapping {} bytes for a task ring", bytes));
+  return memory;
+}
+
+uint64_t payload_capacity(uint32_t window) { return std::max(window * kPayloadBytesPerSlot, kPayloadBytesMin); }
+
+}  // namespace
+
+Engine::Engine(EngineOptions options)
+    : options_(std::move(options)),
+      window_(options_.window),
+      heap_bytes_(options_.heap_bytes),
+      map_(TensorMap::Liveness{&Engine::is_current, this}) {
+  SIMPLER_ASSERT(std::has_single_bit(window_) && window_ >= 4);
+  SIMPLER_ASSERT(heap_bytes_ >= ByteRing::kAlignment && heap_bytes_ % ByteRing::kAlignment == 0);
+}
+
+Engine::~Engine() {
+  for (const std::unique_ptr<Ring> &ring : rings_) {
+    if (ring == nullptr) continue;
+    munmap(ring->slots, (ring->mask + 1) * sizeof(TaskSlot));
+    munmap(ring->payload.at(0), payload_capacity(options_.window));
+  }
+}
+
+Engine::Ring &Engine::ring_at(uint32_t depth) {
+  if (depth < rings_.size() && rings_[depth] != nullptr) return *rings_[depth];
+  if (depth >= rings_.size()) rings_.resize(depth + 1);
+  auto ring = std::make_unique<Ring>();
+  const uint64_t slots = options_.window;
+  // Zero pages are valid slots: null lists, zero counts. No constructor touches them, so unused ones cost no memory.
+  ring->slots = static_cast<TaskSlot *>(map_lazily(slots * sizeof(TaskSlot)));
+  ring->mask = slots - 1;
+  try {
+    ring->payload.reset(static_cast<std::byte *>(map_lazily(payload_capacity(options_.window))),
+                        payload_capacity(options_.window));
+  } catch (...) {
+    munmap(ring->slots, slots * sizeof(TaskSlot));
+    throw;
+  }
+  ring->heap.reset(nullptr, heap_bytes_);
+  rings_[depth] = std::move(ring);
+  return *rings_[depth];
+}
+
+TaskSlot *Engine::find(TaskId id) const {
+  const uint32_t depth = depth_of(id);
+  if (depth >= rings_.size() || rings_[depth] == nullptr) return nullptr;
+  const Ring &ring = *rings_[depth];
+  TaskSlot *slot = &ring.slots[sequence_of(id) & ring.mask];
+  return slot->id == id ? slot : nullptr;
+}
+
+bool Engine::is_current(const void *engine, TaskId id) { return static_cast<const Engine *>(engine)->find(id) != nullptr; }
+
+bool Engine::is_retired(const TaskSlot &slot) {
+  // seq_cst: the condition of the submitter's waits (see awaited_); acquire: everything that users of the slot did is over.
+  return slot.references.load(std::memory_order_seq_cst) == 0;
+}
+
+// ---- runs and scopes ------------------------------------------------------------------------------------------------
+
+void Engine::begin_run(const RunLimits &limits) {
+  SIMPLER_ASSERT(scopes_.empty());
+  window_ = limits.window != 0 ? limits.window : options_.window;
+  heap_bytes_ = limits.heap_bytes != 0 ? limits.heap_bytes : options_.heap_bytes;
+  SIMPLER_ASSERT(std::has_single_bit(window_) && window_ >= 4 && window_ <= options_.window);
+  SIMPLER_ASSERT(heap_bytes_ >= ByteRing::kAlignment && heap_bytes_ <= options_.heap_bytes);
+  for (const std::unique_ptr<Ring> &ring : rings_) {
+    if (ring == nullptr) continue;
+    SIMPLER_ASSERT(ring->tail == ring->next);
+    ring->payload.restart(payload_capacity(options_.window));
+    ring->heap.restart(heap_bytes_);
+    ring->heap_dirty = std::max(ring->heap_dirty, ring->heap_fresh);
+    ring->heap_fresh = 0;
+    ring->window_peak = 0;
+  }
+  map_.clear();
+  submitted_ = dependencies_ = 0;
+  failed_.store(0, std::memory_order_relaxed);  // no completer is active between runs
+  skipped_.store(0, std::memory_order_relaxed);
+  cancelled_.store(0, std::memory_order_relaxed);
+  stopped_.store(false, std::memory_order_relaxed);
+}
+
+void Engine::end_run() {
+  while (!scopes_.empty()) scope_end();
+  drain();
+  for (const std::unique_ptr<Ring> &ring : rings_) {
+    if (ring == nullptr) continue;
+    SIMPLER_ASSERT(ring->tail == ring->next);
+    SIMPLER_ASSERT(ring->payload.used() == 0 && ring->heap.used() == 0);
+  }
+}
+
+void Engine::drain() {
+  // Rings are drained one after the other; tasks of an inner ring never wait for the submitter, so the order does not matter.
+  for (size_t depth = 0; depth < rings_.size(); depth++) {
+    if (rings_[depth] == nullptr) continue;
+    Ring &ring = *rings_[depth];
+    for (uint64_t sequence = ring.tail; sequence < ring.next; sequence++) {
+      TaskSlot &slot = ring.slots[sequence & ring.mask];
+      // A slot that an open scope holds ends, but does not retire; its completer is out of it when only that hold is left.
+      wait_on(slot, [&slot] { return slot.references.load(std::memory_order_seq_cst) <= (slot.scope_open ? 1 : 0); });
+    }
+    reclaim(ring);
+  }
+}
+
+void Engine::scope_begin(ScopeMode mode) {
+  if (scopes_.size() >= kDepthMax)
+    throw_error(SIMPLER_CAPACITY_WINDOW, "scopes nest at most {} deep; end a scope before opening another", kDepthMax);
+  scopes_.push_back({mode, nullptr});
+}
+
+void Engine::scope_end() {
+  SIMPLER_ASSERT(!scopes_.empty());
+  for (TaskSlot *slot = scopes_.back().held; slot != nullptr;) {
+    TaskSlot *next = slot->next_in_scope;
+    slot->scope_open = false;
+    release(*slot);
+    slot = next;
+  }
+  scopes_.pop_back();
+}
+
+// ---- room -----------------------------------------------------------------------------------------------------------
+
+void Engine::reclaim(Ring &ring) {
+  while (ring.tail < ring.next) {
+    TaskSlot &slot = ring.slots[ring.tail & ring.mask];
+    if (!is_retired(slot)) return;
+    recycle(slot);
+    ring.payload.reclaim_to(slot.payload_end);
+    ring.heap.reclaim_to(slot.heap_end);
+    ring.tail++;
+  }
+}
+
+// Gives the overflow edges of a retired slot back to the pool: nobody can be walking over them any more.
+void Engine::recycle(TaskSlot &task) {
+  for (Edge *edge = task.overflow; edge != nullptr;) {
+    Edge *next = edge->next_overflow;
+    edge->next_overflow = free_edges_;
+    free_edges_ = edge;
+    edge = next;
+  }
+  task.overflow = nullptr;
+}
+
+bool Engine::has_room(Ring &ring, uint64_t payload_bytes, uint64_t heap_bytes) const {
+  if (ring.next - ring.tail >= window_) return false;
+  // Asked of copies: an allocation of one ring must not stay when the other has no room.
+  ByteRing payload = ring.payload;
+  ByteRing heap = ring.heap;
+  return payload.allocate(payload_bytes) != ByteRing::kNoRoom &&
+         (heap_bytes == 0 || heap.allocate(heap_bytes) != ByteRing::kNoRoom);
+}
+
+void Engine::throw_deadlock(const Ring &ring, uint64_t payload_bytes, uint64_t heap_bytes) const {
+  const uint32_t depth = scope_depth() - 1;
+  if (ring.next - ring.tail >= window_)
+    throw_error(SIMPLER_DEADLOCK_WINDOW,
+                "the task ring of scope depth {} is full and its oldest task owns memory that the open scope keeps: used {} of {} "
+                "slots, 1 more needed; end the scope earlier, use inner scopes, or raise the option `window`",
+                depth, ring.next - ring.tail, window_);
+  ByteRing heap = ring.heap;
+  if (heap_bytes != 0 && heap.allocate(heap_bytes) == ByteRing::kNoRoom)
+    throw_error(SIMPLER_DEADLOCK_HEAP,
+                "the heap ring of scope depth {} is full and its oldest block is kept by the open scope: used {} of {} bytes, {} "
+                "more needed in one piece; end the scope earlier, use inner scopes, or raise the option `heap_bytes`",
+                depth, ring.heap.used(), ring.heap.capacity(), heap_bytes);
+  throw_error(SIMPLER_DEADLOCK_WINDOW,
+              "the memory for task arguments of scope depth {} is full and its oldest task is kept by the open scope: used {} of "
+              "{} bytes, {} more needed; end the scope earlier, use inner scopes, or raise the option `window`",
+              depth, ring.payload.used(), ring.payload.capacity(), payload_bytes);
+}
+
+void Engine::wait_for_room(Ring &ring, uint64_t payload_bytes, uint64_t heap_bytes) {
+  for (bool first = true;; first = false) {
+    reclaim(ring);
+    if (has_room(ring, payload_bytes, heap_bytes)) return;
+    if (stopped()) return;
+    TaskSlot &oldest = ring.slots[ring.tail & ring.mask];
+    if (oldest.scope_open) throw_deadlock(ring, payload_bytes, heap_bytes);
+    // Waiting for one slot at a time would wake this thread once per task. The first wait is for a slot further on; slots
+    // that a scope holds do not retire, so it stops before the first of those.
+    uint64_t target = ring.tail;
+    if (first) {
+      const uint64_t last = ring.tail + (ring.next - ring.tail) / 4;
+      while (target < last && !ring.slots[(target + 1) & ring.mask].scope_open) target++;
+    }
+    TaskSlot &slot = ring.slots[target & ring.mask];
+    wait_on(slot, [this, &slot] { return is_retired(slot) || stopped_.load(std::memory_order_seq_cst); });
+  }
+}
+
+template <class Condition>
+void Engine::wait_on(TaskSlot &slot, Condition condition) {
+  while (!condition()) {
+    if (options_.help && options_.help()) continue;
+    awaited_.store(&slot, std::memory_order_seq_cst);
+    bell_.wait(kForever, budget_, condition);
+    awaited_.store(nullptr, std::memory_order_relaxed);  // at worst one needless ring
+  }
+}
+
+void Engine::stop() {
+  stopped_.store(true, std::memory_order_seq_cst);
+  bell_.ring();
+}
+
+// ---- building a task ------------------------------------------------------------------------------------------------
+
+TaskSlot *Engine::open(size_t payload_bytes, std::span<const uint64_t> output_bytes, HeapBlock *outputs) {
+  SIMPLER_ASSERT(!scopes_.empty());
+  if (stopped()) return nullptr;
+  const uint32_t depth = scope_depth() - 1;
+  Ring &ring = ring_at(depth);
+
+  const uint64_t payload_size = ByteRing::round_up(payload_bytes);
+  if (payload_size > ring.payload.capacity())
+    throw_error(SIMPLER_CAPACITY_ARGUMENTS, "the arguments of one task need {} bytes; at most {} fit", payload_size,
+                ring.payload.capacity());
+  uint64_t heap_size = 0;
+  for (const uint64_t bytes : output_bytes) {
+    if (bytes > heap_bytes_ || heap_size > heap_bytes_ - ByteRing::round_up(bytes))
+      throw_error(SIMPLER_CAPACITY_HEAP,
+                  "the outputs of one task need more than the whole heap ring of scope depth {}: {} bytes requested, capacity {}; "
+                  "raise the option `heap_bytes`",
+                  depth, heap_size + bytes, heap_bytes_);
+    heap_size += ByteRing::round_up(bytes);
+  }
+  if (heap_size != 0 && ring.heap.at(0) == nullptr) {
+    ring.heap.reset(options_.heap_memory(depth, options_.heap_bytes), heap_bytes_);
+  }
+
+  if ((ring.next & (kReclaimInterval - 1)) == 0) reclaim(ring);
+  uint64_t payload_offset = ByteRing::kNoRoom;
+  uint64_t heap_offset = ByteRing::kNoRoom;
+  if (ring.next - ring.tail < window_ && heap_size == 0) {
+    payload_offset = ring.payload.allocate(payload_size);  // the common case, without asking twice
+  }
+  if (payload_offset == ByteRing::kNoRoom) {
+    if (!has_room(ring, payload_size, heap_size)) {
+      wait_for_room(ring, payload_size, heap_size);
+      if (stopped()) return nullptr;
+    }
+    payload_offset = ring.payload.allocate(payload_size);
+    if (heap_size != 0) heap_offset = ring.heap.allocate(heap_size);
+  }
+
+  TaskSlot &slot = ring.slots[ring.next & ring.mask];
+  slot.id = (TaskId{depth} << kSequenceBits) | ring.next;
+  ring.next++;
+  ring.window_peak = std::max(ring.window_peak, ring.next - ring.tail);
+  slot.payload = ring.payload.at(payload_offset);
+  slot.payload_bytes = static_cast<uint32_t>(payload_bytes);
+  slot.payload_end = ring.payload.head();
+  slot.heap_end = ring.heap.head();
+  slot.hold_count = 0;
+  slot.holds = nullptr;
+  slot.edge_count = 0;
+  slot.dependencies = 0;
+  slot.owns_memory = heap_size != 0;
+  slot.scope_open = heap_size != 0;
+  // relaxed: the slot is retired, nobody else knows it; attaching edges and handing the task over publish these.
+  slot.fan_out.store(nullptr, std::memory_order_relaxed);
+  slot.pending.store(kPendingBias, std::memory_order_relaxed);
+  slot.references.store(slot.scope_open ? 2 : 1, std::memory_order_relaxed);
+  slot.poisoned.store(false, std::memory_order_relaxed);
+  submitted_++;
+
+  if (heap_size != 0) {
+    Scope &scope = scopes_.back();
+    slot.next_in_scope = scope.held;
+    scope.held = &slot;
+    uint64_t offset = heap_offset;
+    for (size_t i = 0; i < output_bytes.size(); i++) {
+      const uint64_t size = ByteRing::round_up(output_bytes[i]);
+      outputs[i] = {ring.heap.at(offset), output_bytes[i], 0};
+      // Bytes beyond what this run has handed out so far, and below what earlier runs wrote, are another run's data.
+      const uint64_t end = std::min(offset + size, ring.heap_dirty);
+      if (end > std::max(offset, ring.heap_fresh)) outputs[i].zero_bytes = std::min(end - offset, output_bytes[i]);
+      ring.heap_fresh = std::max(ring.heap_fresh, offset + size);
+      offset += size;
+    }
+  }
+  return &slot;
+}
+
+Edge *Engine::pool_edge() {
+  if (free_edges_ == nullptr) {
+    edge_blocks_.push_back(std::make_unique<Edge[]>(kEdgesPerBlock));
+    Edge *block = edge_blocks_.back().get();
+    for (size_t i = 0; i < kEdgesPerBlock; i++) {
+      block[i].next_overflow = free_edges_;
+      free_edges_ = &block[i];
+    }
+  }
+  Edge *edge = free_edges_;
+  free_edges_ = edge->next_overflow;
+  return edge;
+}
+
+Edge *Engine::new_edge(TaskSlot &task) {
+  if (task.edge_count < kInlineEdges) return &task.edges[task.edge_count++];
+  Edge *edge = pool_edge();
+  edge->next_overflow = task.overflow;
+  task.overflow = edge;
+  return edge;
+}
+
+void Engine::depend(TaskSlot &task, TaskId producer_id) {
+  TaskSlot *producer = find(producer_id);
+  if (producer == nullptr || producer == &task) return;
+  if (producer->last_consumer == task.id) return;
+  producer->last_consumer = task.id;
+  dependencies_++;
+  // acquire: if it is closed, everything that the producer did is visible before this task is handed out.
+  Edge *head = producer->fan_out.load(std::memory_order_acquire);
+  if (head != closed()) {
+    Edge *edge = new_edge(task);
+    edge->slot = &task;
+    do {
+      edge->next = head;
+      // release: the completer that takes the list sees the edge's fields. acquire on failure: as above.
+      if (producer->fan_out.compare_exchange_weak(head, edge, std::memory_order_release, std::memory_order_acquire)) {
+        task.dependencies++;
+        return;
+      }
+    } while (head != closed());
+    // The edge stays with the task, unused.
+  }
+  if (producer->outcome.load(std::memory_order_relaxed) != Outcome::kDone)
+    task.poisoned.store(true, std::memory_order_relaxed);
+}
+
+void Engine::hold(TaskSlot &task, TaskId owner_id) {
+  TaskSlot *owner = find(owner_id);
+  if (owner == nullptr || !owner->scope_open)
+    throw_error(SIMPLER_INVALID_ARGUMENT, "a tensor of task {} is used after the scope that it was made in has ended", owner_id);
+  if (owner == &task || owner->last_holder == task.id) return;
+  owner->last_holder = task.id;
+  // relaxed: the scope's own reference keeps it above 0 meanwhile.
+  owner->references.fetch_add(1, std::memory_order_relaxed);
+  if (task.hold_count < kInlineHolds) {
+    task.inline_holds[task.hold_count] = owner;
+  } else {
+    Edge *edge = pool_edge();
+    edge->slot = owner;
+    edge->next = task.holds;
+    task.holds = edge;
+    edge->next_overflow = task.overflow;
+    task.overflow = edge;
+  }
+  task.hold_count++;
+}
+
+void Engine::access(TaskSlot &task, const simpler_tensor &view, simpler_tag tag) {
+  if (view.owner != 0) hold(task, view.owner);
+  if (tag == SIMPLER_TAG_NO_DEP) return;
+  const std::optional<Region> region = region_of(view);
+  if (!region) return;
+  if (tag == SIMPLER_TAG_OUTPUT) {
+    map_.write_fresh(*region, task.id);
+    return;
+  }
+  if (in_manual_scope()) {
+    map_.note(*region, task.id, tag != SIMPLER_TAG_INPUT);
+    return;
+  }
+  auto depend_on = [this, &task](TaskId producer) { depend(task, producer); };
+  if (tag == SIMPLER_TAG_INPUT)
+    map_.read(*region, task.id, depend_on);
+  else
+    map_.write(*region, task.id, depend_on);
+}
+
+void Engine::after(TaskSlot &task, TaskId producer) {
+  const uint32_t depth = depth_of(producer);
+  const uint64_t sequence = sequence_of(producer);
+  const bool existed = sequence != 0 && depth < rings_.size() && rings_[depth] != nullptr && sequence < rings_[depth]->next;
+  if (!existed || producer == task.id)
+    throw_error(SIMPLER_INVALID_ARGUMENT, "a task is to run after task {}, which does not exist", producer);
+  depend(task, producer);
+}
+
+bool Engine::commit(TaskSlot &task) {
+  if (task.dependencies == 0) {
+    // relaxed: no edge names this task, so no completer knows it.
+    task.pending.store(0, std::memory_order_relaxed);
+    if (!task.poisoned.load(std::memory_order_relaxed)) return true;
+  } else {
+    // acq_rel: publishes the task to the completer that brings it to 0, and takes over what earlier ones published.
+    const int32_t bias = kPendingBias - task.dependencies;
+    if (task.pending.fetch_sub(bias, std::memory_order_acq_rel) != bias) return false;
+    if (!task.poisoned.load(std::memory_order_relaxed)) return true;
+  }
+  // A producer had failed: nothing can wait for this task yet, so ending it here makes nothing ready.
+  TaskSlot *ready = complete(task, Outcome::kSkipped);
+  SIMPLER_ASSERT(ready == nullptr);
+  return false;
+}
+
+TaskSlot *Engine::abandon(TaskSlot &task) {
+  // Producers may hold edges to it, so it ends as any task does: when they have, as one that is skipped.
+  submitted_--;
+  skipped_.fetch_sub(1, std::memory_order_relaxed);  // made up for when it is counted as skipped
+  task.poisoned.store(true, std::memory_order_relaxed);
+  commit(task);
+  return nullptr;
+}
+
+HeapBlock Engine::allocate(uint64_t bytes, TaskId *owner) {
+  HeapBlock block;
+  const uint64_t sizes[] = {bytes};
+  TaskSlot *slot = open(0, sizes, &block);
+  if (slot == nullptr) return {};
+  submitted_--;
+  *owner = slot->id;
+  slot->pending.store(0, std::memory_order_relaxed);
+  complete(*slot, Outcome::kDone);
+  memset(block.data, 0, static_cast<size_t>(block.zero_bytes));
+  block.zero_bytes = 0;
+  return block;
+}
+
+RunStatistics Engine::statistics() const {
+  RunStatistics statistics;
+  statistics.submitted = submitted_;
+  statistics.failed = failed_.load(std::memory_order_relaxed);
+  statistics.skipped = skipped_.load(std::memory_order_relaxed);
+  statistics.cancelled = cancelled_.load(std::memory_order_relaxed);
+  statistics.done = submitted_ - statistics.failed - statistics.skipped - statistics.cancelled;
+  statistics.dependencies = dependencies_;
+  statistics.regions_peak = map_.entries_peak();
+  for (const std::unique_ptr<Ring> &ring : rings_) {
+    if (ring == nullptr) continue;
+    statistics.window_peak = std::max(statistics.window_peak, ring->window_peak);
+    statistics.heap_bytes_peak = std::max(statistics.heap_bytes_peak, ring->heap.peak());
+  }
+  return statistics;
+}
+
+// ---- completing -----------------------------------------------------------------------------------------------------
+
+TaskSlot *Engine::complete(TaskSlot &task, Outcome outcome) {
+  TaskSlot *ready = nullptr;
+  TaskSlot *skipped = nullptr;
+  finish(task, outcome, ready, skipped);
+  // Skipping a task may make its own dependents ready to be skipped: a list, not recursion.
+  while (skipped != nullptr) {
+    TaskSlot *next = skipped;
+    skipped = next->next_ready;
+    finish(*next, Outcome::kSkipped, ready, skipped);
+  }
+  return ready;
+}
+
+void Engine::finish(TaskSlot &task, Outcome outcome, TaskSlot *&ready, TaskSlot *&skipped) {
+  const bool failed = outcome != Outcome::kDone;
+  if (failed) {
+    std::atomic<uint64_t> &counter =
+        outcome == Outcome::kFailed ? failed_ : outcome == Outcome::kSkipped ? skipped_ : cancelled_;
+    counter.fetch_add(1, std::memory_order_relaxed);
+  }
+  task.outcome.store(outcome, std::memory_order_relaxed);  // published by the exchange
+  // acq_rel: publishes the task's data and outcome to whoever finds the list closed; takes the edges' fields.
+  Edge *edge = task.fan_out.exchange(closed(), std::memory_order_acq_rel);
+  while (edge != nullptr) {
+    // Read before the decrement: after it the consumer may run, retire and be reused, and the edge with it.
+    Edge *next = edge->next;
+    TaskSlot *consumer = edge->slot;
+    if (failed) consumer->poisoned.store(true, std::memory_order_relaxed);  // published by the decrement
+    // acq_rel: hands the data of all producers to whoever runs the consumer.
+    if (consumer->pending.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      TaskSlot *&list = consumer->poisoned.load(std::memory_order_relaxed) ? skipped : ready;
+      consumer->next_ready = list;  // the list is newest first: pushing to the front gives oldest first
+      list = consumer;
+    }
+    edge = next;
+  }
+  const uint32_t inline_holds = std::min(task.hold_count, kInlineHolds);
+  for (uint32_t i = 0; i < inline_holds; i++) release(*task.inline_holds[i]);
+  for (Edge *hold = task.holds; hold != nullptr;) {
+    Edge *next = hold->next;
+    release(*hold->slot);
+    hold = next;
+  }
+  release(task);
+}
+
+void Engine::release(TaskSlot &slot) {
+  // seq_cst: releases what this thread did with the slot, and pairs with the submitter's store to awaited_.
+  slot.references.fetch_sub(1, std::memory_order_seq_cst);
+  // From here on the slot may be another task's: only its address is used.
+  if (awaited_.load(std::memory_order_seq_cst) == &slot) bell_.ring();
+}
+
+}  // namespace simpler::graph
