@@ -32,6 +32,7 @@ static void die(const char *what) {
   abort();
 }
 
+static char *format_text(const char *format, va_list args) __attribute__((format(printf, 1, 0)));
 static char *format_text(const char *format, va_list args) {
   char *text = NULL;
   if (vasprintf(&text, format, args) < 0) die("vasprintf");
