@@ -150,7 +150,7 @@ simpler_test_snapshot *simpler_test_snapshot_take(void) {
   add_mappings(snapshot);
   add_folder(snapshot, "/dev/shm");
   add_folder(snapshot, getenv("TMPDIR")); /* without a TMPDIR of its own a test shares /tmp with everybody: not looked at */
-  qsort(snapshot->entries, snapshot->count, sizeof(entry), compare_entries);
+  if (snapshot->count > 0) qsort(snapshot->entries, snapshot->count, sizeof(entry), compare_entries);
   /* One segment is often mapped in pieces. */
   for (i = 0; i < snapshot->count; i++) {
     if (kept > 0 && strcmp(snapshot->entries[kept - 1].key, snapshot->entries[i].key) == 0) {
