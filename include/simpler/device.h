@@ -204,7 +204,7 @@ static inline uint64_t simpler_kernel_time_ns(const simpler_kernel_context *c) {
 /* Fails the task: the run ends with KERNEL_FAILED, `code` and `text` (copied, at most 1,023 bytes). The first call
  * of a task counts. The kernel should return afterwards; dependent tasks are not run. */
 static inline void simpler_kernel_fail(const simpler_kernel_context *c, int32_t code, const char *text) {
-  c->services->fail(c, code, text);
+  (c->services->fail)(c, code, text);
 }
 /* One log record (copied, at most 1,023 bytes). Never blocks; records beyond what the link carries are dropped and counted. */
 static inline void simpler_kernel_log(const simpler_kernel_context *c, simpler_log_level level, const char *text) {
@@ -291,7 +291,7 @@ static inline simpler_status simpler_orch_alloc(simpler_orch *o, simpler_tensor 
 }
 /* Fails the run with ORCHESTRATION_FAILED, `code` and `text` (copied). Returns that status, to be returned. */
 static inline simpler_status simpler_orch_fail(simpler_orch *o, int32_t code, const char *text) {
-  return o->services->fail(o, code, text);
+  return (o->services->fail)(o, code, text);
 }
 /* Whether the run has failed or been cancelled: nothing submitted from now on has any effect. */
 static inline int simpler_orch_failed(simpler_orch *o) { return o->services->failed(o); }

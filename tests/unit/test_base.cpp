@@ -1,7 +1,5 @@
 // lib/base: errors, waits, shared memory, digests, CPU budget.
 #include <atomic>
-#include <csetjmp>
-#include <cstdarg>
 #include <cstddef>
 #include <cstring>
 #include <fcntl.h>
@@ -14,9 +12,7 @@
 #include <unistd.h>
 #include <vector>
 
-extern "C" {
-#include <cmocka.h>
-}
+#include "support.h"
 
 #include "base/clock.h"
 #include "base/cpu_budget.h"
@@ -322,30 +318,30 @@ void usable_cpus_follow_the_affinity_mask(void **) {
 
 int main() {
   const CMUnitTest tests[] = {
-      cmocka_unit_test(error_carries_code_and_text),
-      cmocka_unit_test(foreign_exceptions_become_values),
-      cmocka_unit_test(system_error_names_call_and_errno),
-      cmocka_unit_test(broken_invariant_is_internal),
-      cmocka_unit_test(every_status_has_a_name),
-      cmocka_unit_test(wait_ends_at_its_deadline),
-      cmocka_unit_test(deadline_saturates),
-      cmocka_unit_test(a_true_condition_does_not_wait),
-      cmocka_unit_test(no_wake_up_is_lost),
-      cmocka_unit_test(doorbell_works_across_processes),
-      cmocka_unit_test(many_sleepers_all_wake),
-      cmocka_unit_test(poll_budget_adapts_within_bounds),
-      cmocka_unit_test(two_mappings_share_bytes),
-      cmocka_unit_test(a_segment_smaller_than_announced_is_refused),
-      cmocka_unit_test(a_peer_cannot_shrink_a_segment),
-      cmocka_unit_test(zero_clears_exactly_its_range),
-      cmocka_unit_test(a_sealed_memfd_holds_its_bytes_for_good),
-      cmocka_unit_test(sha256_gives_the_published_values),
-      cmocka_unit_test(texts_do_not_run_into_each_other),
-      cmocka_unit_test(no_cgroup_means_no_quota),
-      cmocka_unit_test(cgroup_v2_quota_is_rounded_up),
-      cmocka_unit_test(cgroup_v1_quota_counts_too),
-      cmocka_unit_test(garbage_in_cgroup_files_does_not_limit),
-      cmocka_unit_test(usable_cpus_follow_the_affinity_mask),
+      SIMPLER_TEST(error_carries_code_and_text),
+      SIMPLER_TEST(foreign_exceptions_become_values),
+      SIMPLER_TEST(system_error_names_call_and_errno),
+      SIMPLER_TEST(broken_invariant_is_internal),
+      SIMPLER_TEST(every_status_has_a_name),
+      SIMPLER_TEST(wait_ends_at_its_deadline),
+      SIMPLER_TEST(deadline_saturates),
+      SIMPLER_TEST(a_true_condition_does_not_wait),
+      SIMPLER_TEST(no_wake_up_is_lost),
+      SIMPLER_TEST(doorbell_works_across_processes),
+      SIMPLER_TEST(many_sleepers_all_wake),
+      SIMPLER_TEST(poll_budget_adapts_within_bounds),
+      SIMPLER_TEST(two_mappings_share_bytes),
+      SIMPLER_TEST(a_segment_smaller_than_announced_is_refused),
+      SIMPLER_TEST(a_peer_cannot_shrink_a_segment),
+      SIMPLER_TEST(zero_clears_exactly_its_range),
+      SIMPLER_TEST(a_sealed_memfd_holds_its_bytes_for_good),
+      SIMPLER_TEST(sha256_gives_the_published_values),
+      SIMPLER_TEST(texts_do_not_run_into_each_other),
+      SIMPLER_TEST(no_cgroup_means_no_quota),
+      SIMPLER_TEST(cgroup_v2_quota_is_rounded_up),
+      SIMPLER_TEST(cgroup_v1_quota_counts_too),
+      SIMPLER_TEST(garbage_in_cgroup_files_does_not_limit),
+      SIMPLER_TEST(usable_cpus_follow_the_affinity_mask),
   };
-  return cmocka_run_group_tests(tests, nullptr, nullptr);
+  return simpler_run_tests(tests);
 }
