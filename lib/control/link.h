@@ -41,7 +41,7 @@ class RecordRing {
       : cursors_(cursors), bytes_(bytes), capacity_(capacity) {}
 
   // Largest body that fits into an empty ring.
-  uint64_t body_bytes_max() const { return capacity_ - 8; }
+  uint64_t body_bytes_max() const;
 
   // Producer. False when there is no room now. The body must be at most body_bytes_max().
   bool push(RecordType type, std::span<const std::byte> body);
