@@ -14,7 +14,10 @@ CarrierPool::CarrierPool(uint32_t count, CarrierWork work) : work_(std::move(wor
   word_.store(count * kSearching, std::memory_order_seq_cst);  // each starts out looking for work
   for (uint32_t i = 0; i < count; i++) carriers_.push_back(std::make_unique<Carrier>());
   try {
-    for (uint32_t i = 0; i < count; i++) carriers_[i]->thread = std::thread([this, i] { run(i); });
+    for (uint32_t i = 0; i < count; i++) {
+      std::thread &thread = carriers_[i]->thread = std::thread([this, i] { run(i); });
+      pthread_setname_np(thread.native_handle(), fmt::format("simpler-car{}", i).c_str());
+    }
   } catch (const std::system_error &error) {
     stop();
     throw_system_error(error.code().value(), fmt::format("starting {} carrier threads", count));
@@ -39,16 +42,12 @@ uint64_t CarrierPool::parks() const {
 uint64_t CarrierPool::wakes() const { return wakes_.load(std::memory_order_relaxed); }
 
 void CarrierPool::run(uint32_t index) {
-  pthread_setname_np(pthread_self(), fmt::format("simpler-car{}", index).c_str());
   Carrier &carrier = *carriers_[index];
   const uint32_t worker = index + 1;
   const std::function<void()> found = [this] { leave_search(); };
-  const std::function<void()> still_running = [] {};
   const auto may_have_work = [this] { return stopping_.load(std::memory_order_relaxed) || work_.has_work(); };
   while (!stopping_.load(std::memory_order_seq_cst)) {
-    if (work_.run_one(worker, found)) {
-      while (!stopping_.load(std::memory_order_relaxed) && work_.run_one(worker, still_running)) {
-      }
+    if (work_.run_some(worker, found)) {
       word_.fetch_add(kSearching, std::memory_order_seq_cst);  // and look once more before parking
       continue;
     }

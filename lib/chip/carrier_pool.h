@@ -29,10 +29,10 @@
 namespace simpler::chip {
 
 struct CarrierWork {
-  // Takes one piece of work and runs it and what it leads to; false when nothing was there. Must not throw. `found` is to be called
-  // between taking the work and running it.
-  std::function<bool(uint32_t worker, const std::function<void()> &found)> run_one;
-  // Whether run_one would find something. Reads with seq_cst what publishers write.
+  // Takes work and runs it, and what it leads to, until nothing is left; false when nothing was there. Must not throw. Calls `found`
+  // once, between taking the first piece and running it.
+  std::function<bool(uint32_t worker, const std::function<void()> &found)> run_some;
+  // Whether run_some would find something. Reads with seq_cst what publishers write.
   std::function<bool()> has_work;
 };
 

@@ -24,15 +24,15 @@ uint32_t CorePool::claim(simpler_core_type type, uint32_t preferred) {
 }
 
 void CorePool::release(uint32_t core) {
-  // seq_cst: a core given back must be seen free by whoever counted itself into `wanted` before we look at that count (and
-  // release: the register block's state goes to the next holder).
+  // release: the register block's state goes to the next holder. seq_cst: who gives a core back looks afterwards whether a task
+  // waits for one (scheduler.cpp), while who lets a task wait looks afterwards whether a core is free.
   claims_[core].held.store(0, std::memory_order_seq_cst);
 }
 
 bool CorePool::has_free(simpler_core_type type) const {
   const uint32_t cores = geometry_.cores(type);
   for (uint32_t i = 0; i < cores; i++)
-    if (claims_[geometry_.index_of(type, i)].held.load(std::memory_order_relaxed) == 0) return true;
+    if (claims_[geometry_.index_of(type, i)].held.load(std::memory_order_seq_cst) == 0) return true;
   return false;
 }
 

@@ -25,12 +25,6 @@ class CorePool {
   // Whether some core of the type is free now. A hint.
   bool has_free(simpler_core_type type) const;
 
-  // Counts the tasks that wait for a core of the type; while it is not zero, carriers give cores back after each task.
-  void add_wanted(simpler_core_type type, int32_t change) {
-    wanted_[type_index(type)].fetch_add(change, std::memory_order_seq_cst);
-  }
-  bool is_wanted(simpler_core_type type) const { return wanted_[type_index(type)].load(std::memory_order_relaxed) != 0; }
-
  private:
   struct alignas(64) Claim {
     // 1: held. A claim acquires what the last holder's release published (the state of the register block).
@@ -40,8 +34,6 @@ class CorePool {
 
   const Geometry geometry_;
   std::unique_ptr<Claim[]> claims_;
-  // Written when a task finds no core and when it gets one; read by carriers after each task.
-  alignas(64) std::atomic<int32_t> wanted_[kCoreTypes] = {};
 };
 
 }  // namespace simpler::chip

@@ -38,35 +38,48 @@ class ReadyRing {
     own_->cells[unpublished_ & own_->mask].store(entry, std::memory_order_relaxed);
     unpublished_++;
   }
-  // Producer. Publishes what was added.
-  void publish() { tail_.store(unpublished_, std::memory_order_release); }
+  // Producer. Publishes what was added. seq_cst, as who publishes looks afterwards whether somebody is to be woken
+  // (carrier_pool.h); release would do for the ring itself.
+  void publish() { tail_.store(unpublished_, std::memory_order_seq_cst); }
 
-  // Any thread. The oldest entry without taking it; false when empty.
-  bool peek(uint64_t &entry) const {
+  // A consumer's own memory of `tail_`, so that it looks at the producer's line only when it has used up what it knew of.
+  using TailSeen = uint64_t;
+
+  // Consumer. The oldest entry without taking it; false when empty.
+  bool peek(uint64_t &entry, TailSeen &seen) const {
     const uint64_t head = head_.load(std::memory_order_relaxed);
-    if (head >= tail_.load(std::memory_order_acquire)) return false;
-    const Array *array = array_.load(std::memory_order_acquire);
-    entry = array->cells[head & array->mask].load(std::memory_order_relaxed);
+    if (!is_below_tail(head, seen)) return false;
+    entry = read(head);
     return true;
   }
-  // Any thread. Takes the oldest entry; false when empty.
-  bool pop(uint64_t &entry) {
+  // Consumer. Takes the oldest entry; false when empty.
+  bool pop(uint64_t &entry, TailSeen &seen) {
     uint64_t head = head_.load(std::memory_order_relaxed);
     for (;;) {
-      if (head >= tail_.load(std::memory_order_acquire)) return false;
-      const Array *array = array_.load(std::memory_order_acquire);
-      entry = array->cells[head & array->mask].load(std::memory_order_relaxed);
+      if (!is_below_tail(head, seen)) return false;
+      entry = read(head);
       // release: our read of the cell comes before the producer's reuse of it
       if (head_.compare_exchange_weak(head, head + 1, std::memory_order_acq_rel, std::memory_order_relaxed)) return true;
     }
   }
-  bool empty() const { return head_.load(std::memory_order_relaxed) >= tail_.load(std::memory_order_acquire); }
+  // Any thread. seq_cst: pairs with publish, see there.
+  bool empty() const { return head_.load(std::memory_order_relaxed) >= tail_.load(std::memory_order_seq_cst); }
 
  private:
   struct Array {
     uint64_t mask;
     std::unique_ptr<std::atomic<uint64_t>[]> cells;
   };
+
+  bool is_below_tail(uint64_t head, TailSeen &seen) const {
+    if (head < seen) return true;
+    seen = tail_.load(std::memory_order_acquire);
+    return head < seen;
+  }
+  uint64_t read(uint64_t position) const {
+    const Array *array = array_.load(std::memory_order_acquire);
+    return array->cells[position & array->mask].load(std::memory_order_relaxed);
+  }
 
   Array *make(uint64_t capacity) {
     auto array = std::make_unique<Array>(Array{capacity - 1, std::make_unique<std::atomic<uint64_t>[]>(capacity)});
@@ -87,8 +100,8 @@ class ReadyRing {
   uint64_t unpublished_ = 0;  // tail with what was added since the last publish
   uint64_t head_seen_ = 0;    // a past value of head_
   // ---- written by the producer, read by consumers
-  alignas(64) std::atomic<uint64_t> tail_{0};  // release: publishes cells and array; consumers acquire
-  std::atomic<Array *> array_{nullptr};        // release; published before the tail that needs it
+  alignas(64) std::atomic<uint64_t> tail_{0};      // publishes cells and array; consumers acquire
+  alignas(64) std::atomic<Array *> array_{nullptr};  // release; published before the tail that needs it; changes rarely
   // ---- written by consumers
   alignas(64) std::atomic<uint64_t> head_{0};  // claims entries
 };

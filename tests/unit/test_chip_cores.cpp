@@ -162,17 +162,18 @@ void claims_give_each_core_once_and_prefer_the_last_one(void **) {
 
 void ring_keeps_order_and_grows(void **) {
   ReadyRing ring(2);
+  ReadyRing::TailSeen seen = 0;
   uint64_t value = 0;
-  assert_false(ring.pop(value));
+  assert_false(ring.pop(value, seen));
   uint64_t next = 0, expected = 0;
   for (int round = 0; round < 100; round++) {
     for (int i = 0; i < round; i++) ring.add(next++);
     ring.publish();
-    for (int i = 0; i < round / 2 + 1 && ring.pop(value); i++) assert_int_equal(value, expected++);
+    for (int i = 0; i < round / 2 + 1 && ring.pop(value, seen); i++) assert_int_equal(value, expected++);
   }
-  assert_true(ring.peek(value));
+  assert_true(ring.peek(value, seen));
   assert_int_equal(value, expected);
-  while (ring.pop(value)) assert_int_equal(value, expected++);
+  while (ring.pop(value, seen)) assert_int_equal(value, expected++);
   assert_int_equal(expected, next);
   assert_true(ring.empty());
 }
@@ -185,9 +186,10 @@ void ring_gives_each_entry_to_one_consumer(void **) {
   std::vector<std::thread> consumers;
   for (int i = 0; i < 3; i++)
     consumers.emplace_back([&] {
+      ReadyRing::TailSeen tail_seen = 0;
       uint64_t value = 0;
       while (count.load() < kEntries) {
-        if (ring.pop(value)) {
+        if (ring.pop(value, tail_seen)) {
           seen[value]++;
           count++;
         } else {
@@ -206,13 +208,13 @@ void ring_gives_each_entry_to_one_consumer(void **) {
 
 // ---- carriers -----------------------------------------------------------------------------------------------------------
 
-// Work that is a number of tokens; each run_one takes one and may wait until others have taken theirs.
+// Work that is a number of tokens; each run_some takes one and may wait until others have taken theirs.
 struct Tokens {
   std::atomic<uint64_t> left{0};
   std::atomic<uint64_t> done{0};
   std::atomic<uint32_t> inside{0};
   std::atomic<uint32_t> inside_peak{0};
-  std::atomic<uint32_t> gather{0};  // run_one returns when so many are inside
+  std::atomic<uint32_t> gather{0};  // run_some returns when so many are inside
   Doorbell bell;
 
   CarrierWork work() {
