@@ -76,7 +76,7 @@ struct LinkHeader {
   alignas(64) std::atomic<uint32_t> stop{0};
 };
 
-inline constexpr uint64_t kToChipBytes = 512 * 1024;  // a power of two; holds the largest legal RunRecord
+inline constexpr uint64_t kToChipBytes = 1024 * 1024;  // a power of two; holds the largest legal RunRecord
 inline constexpr uint64_t kToHostBytes = 128 * 1024;  // a power of two
 inline constexpr uint64_t kLinkBytes = (sizeof(LinkHeader) + 4095) / 4096 * 4096 + kToChipBytes + kToHostBytes;
 
