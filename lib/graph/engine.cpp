@@ -16,6 +16,7 @@
 #include <cstring>
 #include <new>
 #include <sys/mman.h>
+#include <type_traits>
 
 #include "base/error.h"
 
@@ -32,7 +33,10 @@ constexpr size_t kEdgesPerBlock = 256;
 constexpr uint64_t kReclaimInterval = 64;
 
 Edge closed_marker;
-Edge *closed() { return &closed_marker; }
+Edge *closed_fan_out() { return &closed_marker; }
+
+// Slots come into being as zero pages: null lists, zero counts. No constructor touches them, so unused ones cost no memory.
+static_assert(std::is_trivially_destructible_v<TaskSlot>);
 
 void *map_lazily(uint64_t bytes) {
   void *memory = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -67,7 +71,6 @@ Engine::Ring &Engine::ring_at(uint32_t depth) {
   if (depth >= rings_.size()) rings_.resize(depth + 1);
   auto ring = std::make_unique<Ring>();
   const uint64_t slots = options_.window;
-  // Zero pages are valid slots: null lists, zero counts. No constructor touches them, so unused ones cost no memory.
   ring->slots = static_cast<TaskSlot *>(map_lazily(slots * sizeof(TaskSlot)));
   ring->mask = slots - 1;
   try {
@@ -83,14 +86,19 @@ Engine::Ring &Engine::ring_at(uint32_t depth) {
 }
 
 TaskSlot *Engine::find(TaskId id) const {
-  const uint32_t depth = depth_of(id);
-  if (depth >= rings_.size() || rings_[depth] == nullptr) return nullptr;
-  const Ring &ring = *rings_[depth];
-  TaskSlot *slot = &ring.slots[sequence_of(id) & ring.mask];
+  const Ring *ring = find_ring(depth_of(id));
+  if (ring == nullptr) return nullptr;
+  TaskSlot *slot = &ring->slots[sequence_of(id) & ring->mask];
   return slot->id == id ? slot : nullptr;
 }
 
-bool Engine::is_current(const void *engine, TaskId id) { return static_cast<const Engine *>(engine)->find(id) != nullptr; }
+bool Engine::has_failed(TaskId id) const { return !failed_tasks_.empty() && failed_tasks_.contains(id); }
+
+// The tensor map keeps what this is true of: tasks that can still be waited for, and those whose failure is to be passed on.
+bool Engine::is_current(const void *context, TaskId id) {
+  const Engine &engine = *static_cast<const Engine *>(context);
+  return engine.find(id) != nullptr || engine.has_failed(id);
+}
 
 bool Engine::is_retired(const TaskSlot &slot) {
   // seq_cst: the condition of the submitter's waits (see awaited_); acquire: everything that users of the slot did is over.
@@ -108,6 +116,7 @@ void Engine::begin_run(const RunLimits &limits) {
   for (const std::unique_ptr<Ring> &ring : rings_) {
     if (ring == nullptr) continue;
     SIMPLER_ASSERT(ring->tail == ring->next);
+    ring->first_of_run = ring->next;
     ring->payload.restart(payload_capacity(options_.window));
     ring->heap.restart(heap_bytes_);
     ring->heap_dirty = std::max(ring->heap_dirty, ring->heap_fresh);
@@ -115,6 +124,7 @@ void Engine::begin_run(const RunLimits &limits) {
     ring->window_peak = 0;
   }
   map_.clear();
+  failed_tasks_.clear();
   submitted_ = dependencies_ = 0;
   failed_.store(0, std::memory_order_relaxed);  // no completer is active between runs
   skipped_.store(0, std::memory_order_relaxed);
@@ -133,11 +143,12 @@ void Engine::end_run() {
 }
 
 void Engine::drain() {
-  // Rings are drained one after the other; tasks of an inner ring never wait for the submitter, so the order does not matter.
-  for (size_t depth = 0; depth < rings_.size(); depth++) {
-    if (rings_[depth] == nullptr) continue;
-    Ring &ring = *rings_[depth];
-    for (uint64_t sequence = ring.tail; sequence < ring.next; sequence++) {
+  // Tasks never wait for the submitter, so the order does not matter; the newest first, because when it is over, most are: one
+  // wake-up instead of many.
+  for (const std::unique_ptr<Ring> &pointer : rings_) {
+    if (pointer == nullptr) continue;
+    Ring &ring = *pointer;
+    for (uint64_t sequence = ring.next; sequence-- > ring.tail;) {
       TaskSlot &slot = ring.slots[sequence & ring.mask];
       // A slot that an open scope holds ends, but does not retire; its completer is out of it when only that hold is left.
       wait_on(slot, [&slot] { return slot.references.load(std::memory_order_seq_cst) <= (slot.scope_open ? 1 : 0); });
@@ -166,10 +177,13 @@ void Engine::scope_end() {
 // ---- room -----------------------------------------------------------------------------------------------------------
 
 void Engine::reclaim(Ring &ring) {
+  ring.window_peak = std::max(ring.window_peak, ring.next - ring.tail);
   while (ring.tail < ring.next) {
     TaskSlot &slot = ring.slots[ring.tail & ring.mask];
     if (!is_retired(slot)) return;
-    recycle(slot);
+    // relaxed: is_retired has acquired it.
+    if (slot.outcome.load(std::memory_order_relaxed) != Outcome::kDone) failed_tasks_.insert(slot.id);
+    if (slot.overflow != nullptr) recycle(slot);
     ring.payload.reclaim_to(slot.payload_end);
     ring.heap.reclaim_to(slot.heap_end);
     ring.tail++;
@@ -178,22 +192,13 @@ void Engine::reclaim(Ring &ring) {
 
 // Gives the overflow edges of a retired slot back to the pool: nobody can be walking over them any more.
 void Engine::recycle(TaskSlot &task) {
-  for (Edge *edge = task.overflow; edge != nullptr;) {
-    Edge *next = edge->next_overflow;
+  for (PoolEdge *edge = task.overflow; edge != nullptr;) {
+    PoolEdge *next = edge->next_overflow;
     edge->next_overflow = free_edges_;
     free_edges_ = edge;
     edge = next;
   }
   task.overflow = nullptr;
-}
-
-bool Engine::has_room(Ring &ring, uint64_t payload_bytes, uint64_t heap_bytes) const {
-  if (ring.next - ring.tail >= window_) return false;
-  // Asked of copies: an allocation of one ring must not stay when the other has no room.
-  ByteRing payload = ring.payload;
-  ByteRing heap = ring.heap;
-  return payload.allocate(payload_bytes) != ByteRing::kNoRoom &&
-         (heap_bytes == 0 || heap.allocate(heap_bytes) != ByteRing::kNoRoom);
 }
 
 void Engine::throw_deadlock(const Ring &ring, uint64_t payload_bytes, uint64_t heap_bytes) const {
@@ -203,8 +208,7 @@ void Engine::throw_deadlock(const Ring &ring, uint64_t payload_bytes, uint64_t h
                 "the task ring of scope depth {} is full and its oldest task owns memory that the open scope keeps: used {} of {} "
                 "slots, 1 more needed; end the scope earlier, use inner scopes, or raise the option `window`",
                 depth, ring.next - ring.tail, window_);
-  ByteRing heap = ring.heap;
-  if (heap_bytes != 0 && heap.allocate(heap_bytes) == ByteRing::kNoRoom)
+  if (heap_bytes != 0 && !ring.heap.fits(heap_bytes))
     throw_error(SIMPLER_DEADLOCK_HEAP,
                 "the heap ring of scope depth {} is full and its oldest block is kept by the open scope: used {} of {} bytes, {} "
                 "more needed in one piece; end the scope earlier, use inner scopes, or raise the option `heap_bytes`",
@@ -251,6 +255,20 @@ void Engine::stop() {
 
 // ---- building a task ------------------------------------------------------------------------------------------------
 
+// Bytes of the heap that the outputs take together.
+uint64_t Engine::check_outputs(uint32_t depth, std::span<const uint64_t> output_bytes) const {
+  uint64_t sum = 0;
+  for (const uint64_t bytes : output_bytes) {
+    if (bytes > heap_bytes_ || sum > heap_bytes_ - ByteRing::round_up(bytes))
+      throw_error(SIMPLER_CAPACITY_HEAP,
+                  "the outputs of one task need more than the whole heap ring of scope depth {}: {} bytes requested, capacity {}; "
+                  "raise the option `heap_bytes`",
+                  depth, sum + bytes, heap_bytes_);
+    sum += ByteRing::round_up(bytes);
+  }
+  return sum;
+}
+
 TaskSlot *Engine::open(size_t payload_bytes, std::span<const uint64_t> output_bytes, HeapBlock *outputs) {
   SIMPLER_ASSERT(!scopes_.empty());
   if (stopped()) return nullptr;
@@ -261,47 +279,25 @@ TaskSlot *Engine::open(size_t payload_bytes, std::span<const uint64_t> output_by
   if (payload_size > ring.payload.capacity())
     throw_error(SIMPLER_CAPACITY_ARGUMENTS, "the arguments of one task need {} bytes; at most {} fit", payload_size,
                 ring.payload.capacity());
-  uint64_t heap_size = 0;
-  for (const uint64_t bytes : output_bytes) {
-    if (bytes > heap_bytes_ || heap_size > heap_bytes_ - ByteRing::round_up(bytes))
-      throw_error(SIMPLER_CAPACITY_HEAP,
-                  "the outputs of one task need more than the whole heap ring of scope depth {}: {} bytes requested, capacity {}; "
-                  "raise the option `heap_bytes`",
-                  depth, heap_size + bytes, heap_bytes_);
-    heap_size += ByteRing::round_up(bytes);
-  }
-  if (heap_size != 0 && ring.heap.at(0) == nullptr) {
-    ring.heap.reset(options_.heap_memory(depth, options_.heap_bytes), heap_bytes_);
-  }
+  const uint64_t heap_size = output_bytes.empty() ? 0 : check_outputs(depth, output_bytes);
+  if (heap_size != 0 && ring.heap.at(0) == nullptr) ring.heap.reset(options_.heap_memory(depth, options_.heap_bytes), heap_bytes_);
 
   if ((ring.next & (kReclaimInterval - 1)) == 0) reclaim(ring);
-  uint64_t payload_offset = ByteRing::kNoRoom;
-  uint64_t heap_offset = ByteRing::kNoRoom;
-  if (ring.next - ring.tail < window_ && heap_size == 0) {
-    payload_offset = ring.payload.allocate(payload_size);  // the common case, without asking twice
-  }
-  if (payload_offset == ByteRing::kNoRoom) {
-    if (!has_room(ring, payload_size, heap_size)) {
-      wait_for_room(ring, payload_size, heap_size);
-      if (stopped()) return nullptr;
-    }
-    payload_offset = ring.payload.allocate(payload_size);
-    if (heap_size != 0) heap_offset = ring.heap.allocate(heap_size);
+  if (!has_room(ring, payload_size, heap_size)) {
+    wait_for_room(ring, payload_size, heap_size);
+    if (stopped()) return nullptr;
   }
 
   TaskSlot &slot = ring.slots[ring.next & ring.mask];
   slot.id = (TaskId{depth} << kSequenceBits) | ring.next;
   ring.next++;
-  ring.window_peak = std::max(ring.window_peak, ring.next - ring.tail);
-  slot.payload = ring.payload.at(payload_offset);
+  slot.payload = ring.payload.at(ring.payload.allocate(payload_size));
   slot.payload_bytes = static_cast<uint32_t>(payload_bytes);
   slot.payload_end = ring.payload.head();
-  slot.heap_end = ring.heap.head();
   slot.hold_count = 0;
-  slot.holds = nullptr;
+  slot.more_holds = nullptr;
   slot.edge_count = 0;
   slot.dependencies = 0;
-  slot.owns_memory = heap_size != 0;
   slot.scope_open = heap_size != 0;
   // relaxed: the slot is retired, nobody else knows it; attaching edges and handing the task over publish these.
   slot.fan_out.store(nullptr, std::memory_order_relaxed);
@@ -309,56 +305,71 @@ TaskSlot *Engine::open(size_t payload_bytes, std::span<const uint64_t> output_by
   slot.references.store(slot.scope_open ? 2 : 1, std::memory_order_relaxed);
   slot.poisoned.store(false, std::memory_order_relaxed);
   submitted_++;
-
-  if (heap_size != 0) {
-    Scope &scope = scopes_.back();
-    slot.next_in_scope = scope.held;
-    scope.held = &slot;
-    uint64_t offset = heap_offset;
-    for (size_t i = 0; i < output_bytes.size(); i++) {
-      const uint64_t size = ByteRing::round_up(output_bytes[i]);
-      outputs[i] = {ring.heap.at(offset), output_bytes[i], 0};
-      // Bytes beyond what this run has handed out so far, and below what earlier runs wrote, are another run's data.
-      const uint64_t end = std::min(offset + size, ring.heap_dirty);
-      if (end > std::max(offset, ring.heap_fresh)) outputs[i].zero_bytes = std::min(end - offset, output_bytes[i]);
-      ring.heap_fresh = std::max(ring.heap_fresh, offset + size);
-      offset += size;
-    }
-  }
+  if (!output_bytes.empty()) hand_out(ring, slot, heap_size, output_bytes, outputs);
+  slot.heap_end = ring.heap.head();
   return &slot;
 }
 
-Edge *Engine::pool_edge() {
+// Takes the outputs' memory from the heap and gives it to the task, which its scope holds from now on.
+void Engine::hand_out(Ring &ring, TaskSlot &slot, uint64_t heap_bytes, std::span<const uint64_t> output_bytes,
+                      HeapBlock *outputs) {
+  uint64_t offset = 0;
+  if (heap_bytes != 0) {
+    offset = ring.heap.allocate(heap_bytes);
+    Scope &scope = scopes_.back();
+    slot.next_in_scope = scope.held;
+    scope.held = &slot;
+  }
+  for (size_t i = 0; i < output_bytes.size(); i++) {
+    const uint64_t size = ByteRing::round_up(output_bytes[i]);
+    outputs[i] = {};
+    if (size == 0) continue;
+    outputs[i].data = ring.heap.at(offset);
+    outputs[i].bytes = output_bytes[i];
+    // Bytes beyond what this run has handed out so far, and below what earlier runs wrote, are another run's data.
+    const uint64_t end = std::min(offset + size, ring.heap_dirty);
+    if (end > std::max(offset, ring.heap_fresh)) outputs[i].zero_bytes = std::min(end - offset, output_bytes[i]);
+    ring.heap_fresh = std::max(ring.heap_fresh, offset + size);
+    offset += size;
+  }
+}
+
+PoolEdge *Engine::pool_edge(TaskSlot &task) {
   if (free_edges_ == nullptr) {
-    edge_blocks_.push_back(std::make_unique<Edge[]>(kEdgesPerBlock));
-    Edge *block = edge_blocks_.back().get();
+    edge_blocks_.push_back(std::make_unique<PoolEdge[]>(kEdgesPerBlock));
+    PoolEdge *block = edge_blocks_.back().get();
     for (size_t i = 0; i < kEdgesPerBlock; i++) {
       block[i].next_overflow = free_edges_;
       free_edges_ = &block[i];
     }
   }
-  Edge *edge = free_edges_;
+  PoolEdge *edge = free_edges_;
   free_edges_ = edge->next_overflow;
-  return edge;
-}
-
-Edge *Engine::new_edge(TaskSlot &task) {
-  if (task.edge_count < kInlineEdges) return &task.edges[task.edge_count++];
-  Edge *edge = pool_edge();
   edge->next_overflow = task.overflow;
   task.overflow = edge;
   return edge;
 }
 
-void Engine::depend(TaskSlot &task, TaskId producer_id) {
+inline Edge *Engine::new_edge(TaskSlot &task) {
+  const uint32_t number = task.edge_count++;
+  if (number == 0) return &task.first_edge;
+  if (number == 1) return &task.second_edge;
+  if (number < kInlineEdges) return &task.other_edges[number - 2];
+  return pool_edge(task);
+}
+
+inline void Engine::depend(TaskSlot &task, TaskId producer_id) {
   TaskSlot *producer = find(producer_id);
-  if (producer == nullptr || producer == &task) return;
-  if (producer->last_consumer == task.id) return;
+  if (producer == nullptr) {
+    if (has_failed(producer_id)) task.poisoned.store(true, std::memory_order_relaxed);
+    return;
+  }
+  if (producer->last_consumer == task.id || producer == &task) return;
   producer->last_consumer = task.id;
   dependencies_++;
   // acquire: if it is closed, everything that the producer did is visible before this task is handed out.
   Edge *head = producer->fan_out.load(std::memory_order_acquire);
-  if (head != closed()) {
+  if (head != closed_fan_out()) {
     Edge *edge = new_edge(task);
     edge->slot = &task;
     do {
@@ -368,7 +379,7 @@ void Engine::depend(TaskSlot &task, TaskId producer_id) {
         task.dependencies++;
         return;
       }
-    } while (head != closed());
+    } while (head != closed_fan_out());
     // The edge stays with the task, unused.
   }
   if (producer->outcome.load(std::memory_order_relaxed) != Outcome::kDone)
@@ -384,14 +395,12 @@ void Engine::hold(TaskSlot &task, TaskId owner_id) {
   // relaxed: the scope's own reference keeps it above 0 meanwhile.
   owner->references.fetch_add(1, std::memory_order_relaxed);
   if (task.hold_count < kInlineHolds) {
-    task.inline_holds[task.hold_count] = owner;
+    task.holds[task.hold_count] = owner;
   } else {
-    Edge *edge = pool_edge();
+    Edge *edge = pool_edge(task);
     edge->slot = owner;
-    edge->next = task.holds;
-    task.holds = edge;
-    edge->next_overflow = task.overflow;
-    task.overflow = edge;
+    edge->next = task.more_holds;
+    task.more_holds = edge;
   }
   task.hold_count++;
 }
@@ -399,30 +408,29 @@ void Engine::hold(TaskSlot &task, TaskId owner_id) {
 void Engine::access(TaskSlot &task, const simpler_tensor &view, simpler_tag tag) {
   if (view.owner != 0) hold(task, view.owner);
   if (tag == SIMPLER_TAG_NO_DEP) return;
-  const std::optional<Region> region = region_of(view);
-  if (!region) return;
+  Region region;
+  if (!region_of(view, region)) return;
   if (tag == SIMPLER_TAG_OUTPUT) {
-    map_.write_fresh(*region, task.id);
+    map_.write_fresh(region, task.id);
     return;
   }
   if (in_manual_scope()) {
-    map_.note(*region, task.id, tag != SIMPLER_TAG_INPUT);
+    map_.note(region, task.id, tag != SIMPLER_TAG_INPUT);
     return;
   }
   auto depend_on = [this, &task](TaskId producer) { depend(task, producer); };
   if (tag == SIMPLER_TAG_INPUT)
-    map_.read(*region, task.id, depend_on);
+    map_.read(region, task.id, depend_on);
   else
-    map_.write(*region, task.id, depend_on);
+    map_.write(region, task.id, depend_on);
 }
 
 void Engine::after(TaskSlot &task, TaskId producer) {
-  const uint32_t depth = depth_of(producer);
+  const Ring *ring = find_ring(depth_of(producer));
   const uint64_t sequence = sequence_of(producer);
-  const bool existed = sequence != 0 && depth < rings_.size() && rings_[depth] != nullptr && sequence < rings_[depth]->next;
-  if (!existed || producer == task.id)
+  if (ring == nullptr || sequence == 0 || sequence >= ring->next || producer == task.id)
     throw_error(SIMPLER_INVALID_ARGUMENT, "a task is to run after task {}, which does not exist", producer);
-  depend(task, producer);
+  if (sequence >= ring->first_of_run) depend(task, producer);
 }
 
 bool Engine::commit(TaskSlot &task) {
@@ -506,7 +514,7 @@ void Engine::finish(TaskSlot &task, Outcome outcome, TaskSlot *&ready, TaskSlot 
   }
   task.outcome.store(outcome, std::memory_order_relaxed);  // published by the exchange
   // acq_rel: publishes the task's data and outcome to whoever finds the list closed; takes the edges' fields.
-  Edge *edge = task.fan_out.exchange(closed(), std::memory_order_acq_rel);
+  Edge *edge = task.fan_out.exchange(closed_fan_out(), std::memory_order_acq_rel);
   while (edge != nullptr) {
     // Read before the decrement: after it the consumer may run, retire and be reused, and the edge with it.
     Edge *next = edge->next;
@@ -521,8 +529,8 @@ void Engine::finish(TaskSlot &task, Outcome outcome, TaskSlot *&ready, TaskSlot 
     edge = next;
   }
   const uint32_t inline_holds = std::min(task.hold_count, kInlineHolds);
-  for (uint32_t i = 0; i < inline_holds; i++) release(*task.inline_holds[i]);
-  for (Edge *hold = task.holds; hold != nullptr;) {
+  for (uint32_t i = 0; i < inline_holds; i++) release(*task.holds[i]);
+  for (Edge *hold = task.more_holds; hold != nullptr;) {
     Edge *next = hold->next;
     release(*hold->slot);
     hold = next;

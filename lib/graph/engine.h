@@ -21,12 +21,12 @@
 // The engine must outlive every call of `complete`; join the completers before destroying it.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
+#include <unordered_set>
 #include <vector>
 
 #include "base/wait.h"
@@ -74,7 +74,7 @@ struct RunStatistics {
   uint64_t skipped = 0;
   uint64_t cancelled = 0;
   // Pairs of producer and consumer, also where the producer had ended already; producers that have left their slot (more than
-  // a window of tasks ago) are not counted.
+  // a window of the engine ago in their depth) are not counted. Does not depend on timing.
   uint64_t dependencies = 0;
   uint64_t window_peak = 0;      // most slots in use in one ring
   uint64_t heap_bytes_peak = 0;  // most bytes in use in one heap ring
@@ -109,7 +109,8 @@ class Engine {
   // The task uses `view` (checked by the caller; outputs after their memory is set). Keeps the memory of view.owner alive
   // until the task retires. Throws INVALID_ARGUMENT when that owner's scope has ended.
   void access(TaskSlot &task, const simpler_tensor &view, simpler_tag tag);
-  // The task waits for another one. Throws INVALID_ARGUMENT when there never was such a task.
+  // The task waits for another one; one that has ended, or is of an earlier run, is satisfied. Throws INVALID_ARGUMENT when there
+  // never was such a task.
   void after(TaskSlot &task, TaskId producer);
   // Publishes the task; true when it is ready now and the caller must have it run.
   bool commit(TaskSlot &task);
@@ -131,8 +132,9 @@ class Engine {
   struct Ring {
     TaskSlot *slots = nullptr;
     uint64_t mask = 0;
-    uint64_t next = 1;  // sequence number of the next task
-    uint64_t tail = 1;  // oldest that has not been reclaimed
+    uint64_t next = 1;          // sequence number of the next task
+    uint64_t tail = 1;          // oldest that has not been reclaimed
+    uint64_t first_of_run = 1;  // older ones are of earlier runs
     ByteRing payload;
     ByteRing heap;
     uint64_t heap_dirty = 0;  // bytes of the heap that earlier runs may have written
@@ -145,21 +147,27 @@ class Engine {
   };
 
   Ring &ring_at(uint32_t depth);
+  Ring *find_ring(uint32_t depth) const { return depth < rings_.size() ? rings_[depth].get() : nullptr; }
   TaskSlot *find(TaskId id) const;  // null when the task has left its slot
+  bool has_failed(TaskId id) const;  // of tasks that have left their slot
   static bool is_current(const void *engine, TaskId id);
 
+  bool has_room(const Ring &ring, uint64_t payload_bytes, uint64_t heap_bytes) const {
+    return ring.next - ring.tail < window_ && ring.payload.fits(payload_bytes) && (heap_bytes == 0 || ring.heap.fits(heap_bytes));
+  }
   void wait_for_room(Ring &ring, uint64_t payload_bytes, uint64_t heap_bytes);
-  bool has_room(Ring &ring, uint64_t payload_bytes, uint64_t heap_bytes) const;
   void reclaim(Ring &ring);
   [[noreturn]] void throw_deadlock(const Ring &ring, uint64_t payload_bytes, uint64_t heap_bytes) const;
   template <class Condition>
   void wait_on(TaskSlot &slot, Condition condition);
   static bool is_retired(const TaskSlot &slot);
 
+  uint64_t check_outputs(uint32_t depth, std::span<const uint64_t> output_bytes) const;
+  void hand_out(Ring &ring, TaskSlot &slot, uint64_t heap_bytes, std::span<const uint64_t> output_bytes, HeapBlock *outputs);
   void depend(TaskSlot &task, TaskId producer);
   void hold(TaskSlot &task, TaskId owner);
   Edge *new_edge(TaskSlot &task);
-  Edge *pool_edge();
+  PoolEdge *pool_edge(TaskSlot &task);
   void recycle(TaskSlot &task);
 
   void finish(TaskSlot &task, Outcome outcome, TaskSlot *&ready, TaskSlot *&skipped);
@@ -172,8 +180,10 @@ class Engine {
   std::vector<std::unique_ptr<Ring>> rings_;
   std::vector<Scope> scopes_;
   TensorMap map_;
-  Edge *free_edges_ = nullptr;
-  std::vector<std::unique_ptr<Edge[]>> edge_blocks_;
+  PoolEdge *free_edges_ = nullptr;
+  std::vector<std::unique_ptr<PoolEdge[]>> edge_blocks_;
+  // Tasks of this run that did not end well and may have left their slots: whoever comes to depend on them is skipped, too.
+  std::unordered_set<TaskId> failed_tasks_;
   PollBudget budget_;
   uint64_t submitted_ = 0;
   uint64_t dependencies_ = 0;

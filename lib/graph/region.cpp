@@ -11,130 +11,174 @@ struct Axis {
   uint64_t size;
 };
 
-// Splits `offset` into one index per axis. False when the box does not lie properly in the layout that its strides span
-// (an index range that runs over its axis into the next row): then only the hull is known.
-bool decompose(uint64_t offset, Box &box) {
+// Splits `offset` into one index per axis, and moves what overflows an axis to the next larger one where that keeps the set of
+// bytes (whole rows become rows). False when the box does not lie properly in the layout that its strides span, such as a
+// range that runs over its row into the next one.
+bool settle(uint64_t offset, Box &box) {
   for (uint32_t i = 0; i < box.rank; i++) {
-    if (i > 0) {
-      if (box.strides[i - 1] % box.strides[i] != 0) return false;
-      const uint64_t extent = box.strides[i - 1] / box.strides[i];
-      box.low[i] = offset / box.strides[i];
-      if (box.size[i] > extent || box.low[i] > extent - box.size[i]) return false;
-    } else {
-      box.low[i] = offset / box.strides[i];
-    }
+    if (i > 0 && box.strides[i - 1] % box.strides[i] != 0) return false;
+    box.low[i] = offset / box.strides[i];
     offset %= box.strides[i];
   }
-  return true;
-}
-
-bool same_layout(const Box &a, const Box &b) {
-  if (a.rank == 0 || a.rank != b.rank || a.allocation != b.allocation) return false;
-  for (uint32_t i = 0; i < a.rank; i++) {
-    if (a.strides[i] != b.strides[i]) return false;
+  for (uint32_t i = box.rank - 1; i > 0; i--) {
+    const uint64_t extent = box.strides[i - 1] / box.strides[i];
+    if (box.low[i] + box.size[i] <= extent) continue;
+    if (box.low[i] != 0 || box.size[i] % extent != 0 || box.size[i - 1] != 1) return false;
+    box.size[i - 1] = box.size[i] / extent;
+    box.size[i] = extent;
   }
   return true;
 }
 
-// A dense interval inside one row of the layout of `like`, as a box of that layout; rank 0 when it is none.
-Box interval_as_box(const Region &interval, const Box &like) {
-  Box box;
-  if (like.rank == 0 || interval.begin < like.allocation) return box;
-  box = like;
-  for (uint32_t i = 0; i + 1 < box.rank; i++) box.size[i] = 1;
-  box.size[box.rank - 1] = interval.end - interval.begin;
-  if (!decompose(interval.begin - like.allocation, box)) box.rank = 0;
-  return box;
+// Sets `region` to the bytes that the axes (strides descending, the last 1) span from `begin`, in the one form.
+void assign(Region &region, uint64_t allocation, uint64_t begin, const Axis *axes, uint32_t count) {
+  Axis merged[kAxesMax];
+  uint32_t rank = 0;
+  region.begin = begin;
+  region.end = begin + 1;
+  for (uint32_t i = 0; i < count; i++) {
+    region.end += (axes[i].size - 1) * axes[i].stride;
+    const bool is_last = i + 1 == count;
+    if (axes[i].size == 1 && !(is_last && (rank == 0 || merged[rank - 1].stride != 1))) continue;
+    if (rank > 0 && merged[rank - 1].stride == axes[i].stride * axes[i].size)
+      merged[rank - 1] = {axes[i].stride, merged[rank - 1].size * axes[i].size};
+    else
+      merged[rank++] = axes[i];
+  }
+  region.dense = rank == 1;  // its stride is 1
+  if (region.dense) return;
+  Box &box = region.box;
+  box.allocation = allocation;
+  box.rank = rank;
+  for (uint32_t i = 0; i < rank; i++) {
+    box.strides[i] = merged[i].stride;
+    box.size[i] = merged[i].size;
+  }
+  if (!settle(begin - allocation, box)) box.rank = 0;
 }
 
-bool boxes_overlap(const Box &a, const Box &b) {
+bool has_equal_strides(const Box &a, const Box &b) {
+  return a.rank == b.rank && std::equal(a.strides, a.strides + a.rank, b.strides);
+}
+
+// `region` in the strides of `layout`, which contain its own.
+bool refit(const Region &region, const Box &layout, Box &box) {
+  box.allocation = layout.allocation;
+  box.rank = layout.rank;
+  if (region.begin < layout.allocation) return false;
+  uint32_t axis = 0;
+  for (uint32_t i = 0; i < layout.rank; i++) {
+    box.strides[i] = layout.strides[i];
+    box.size[i] = 1;
+    if (region.dense) {
+      if (i + 1 == layout.rank) box.size[i] = region.end - region.begin;
+    } else if (axis < region.box.rank && region.box.strides[axis] == layout.strides[i]) {
+      box.size[i] = region.box.size[axis++];
+    }
+  }
+  return settle(region.begin - layout.allocation, box);
+}
+
+// Both regions as boxes of one layout, if there is one.
+bool unify(const Region &a, const Region &b, Box &box_a, Box &box_b) {
+  if ((!a.dense && a.box.rank == 0) || (!b.dense && b.box.rank == 0)) return false;
+  if (a.dense || b.dense) {
+    const Box &layout = a.dense ? b.box : a.box;
+    return refit(a, layout, box_a) && refit(b, layout, box_b);
+  }
+  if (a.box.allocation != b.box.allocation) return false;
+  if (has_equal_strides(a.box, b.box)) {
+    box_a = a.box;
+    box_b = b.box;
+    return true;
+  }
+  Box layout;
+  layout.allocation = a.box.allocation;
+  layout.rank = 0;
+  for (uint32_t i = 0, j = 0; i < a.box.rank || j < b.box.rank;) {
+    const uint64_t stride_a = i < a.box.rank ? a.box.strides[i] : 0;
+    const uint64_t stride_b = j < b.box.rank ? b.box.strides[j] : 0;
+    if (layout.rank == kAxesMax) return false;
+    layout.strides[layout.rank++] = std::max(stride_a, stride_b);
+    if (stride_a >= stride_b) i++;
+    if (stride_b >= stride_a) j++;
+  }
+  return refit(a, layout, box_a) && refit(b, layout, box_b);
+}
+
+bool overlap(const Box &a, const Box &b) {
   for (uint32_t i = 0; i < a.rank; i++) {
     if (a.low[i] >= b.low[i] + b.size[i] || b.low[i] >= a.low[i] + a.size[i]) return false;
   }
   return true;
 }
 
+bool hulls_overlap(const Region &a, const Region &b) { return a.begin < b.end && b.begin < a.end; }
+
+// The part of `whole` on one side of the cut along `axis`: indices [low, high) there.
+void assign_piece(Region &piece, const Box &whole, uint32_t axis, uint64_t low, uint64_t high) {
+  Axis axes[kAxesMax];
+  uint64_t begin = whole.allocation;
+  for (uint32_t i = 0; i < whole.rank; i++) {
+    axes[i] = {whole.strides[i], i == axis ? high - low : whole.size[i]};
+    begin += (i == axis ? low : whole.low[i]) * whole.strides[i];
+  }
+  assign(piece, whole.allocation, begin, axes, whole.rank);
+}
+
 }  // namespace
 
-std::optional<Region> region_of(const simpler_tensor &view) {
+void region_of_strided(const simpler_tensor &view, Region &region) {
   const uint64_t bits = simpler_dtype_bits(view.dtype);
-  Region region;
-  region.begin = reinterpret_cast<uint64_t>(view.data);
+  const bool is_sub_byte = bits < 8;
+  const uint64_t begin = reinterpret_cast<uint64_t>(view.data);
 
-  // Fast path: contiguous row-major views, by far the most.
-  uint64_t dense_elements = 1;
-  bool row_major = true;
-  for (uint32_t i = view.rank; i > 0; i--) {
-    const uint64_t size = view.shape[i - 1];
-    if (size == 0) return std::nullopt;
-    if (size != 1 && view.strides[i - 1] != dense_elements) row_major = false;
-    dense_elements *= size;
-  }
-  if (row_major) {
-    region.end = region.begin + (dense_elements * bits + 7) / 8;
-    return region;
-  }
-
-  std::array<Axis, SIMPLER_RANK_MAX + 1> axes;
+  Axis axes[kAxesMax];
   uint32_t rank = 0;
-  const bool sub_byte = bits < 8;
-  const uint64_t element_bytes = sub_byte ? 1 : bits / 8;
+  bool on_byte_boundaries = true;
+  uint64_t last_bit = bits;
   for (uint32_t i = 0; i < view.rank; i++) {
     if (view.shape[i] == 1 || view.strides[i] == 0) continue;  // no extent in memory
-    axes[rank++] = {view.strides[i], view.shape[i]};
+    last_bit += (view.shape[i] - 1) * view.strides[i] * bits;
+    // Of two elements in one byte, neighbours count as bytes; rows have to start on one.
+    const bool are_neighbours = is_sub_byte && view.strides[i] == 1;
+    if (!are_neighbours && view.strides[i] * bits % 8 != 0) on_byte_boundaries = false;
+    const Axis axis = are_neighbours ? Axis{1, (view.shape[i] * bits + 7) / 8} : Axis{view.strides[i] * bits / 8, view.shape[i]};
+    uint32_t at = rank++;  // sorted by insertion, largest stride first
+    for (; at > 0 && axes[at - 1].stride < axis.stride; at--) axes[at] = axes[at - 1];
+    axes[at] = axis;
   }
-  std::sort(axes.begin(), axes.begin() + rank, [](const Axis &a, const Axis &b) { return a.stride > b.stride; });
-  uint64_t last_element = 0;
-  for (uint32_t i = 0; i < rank; i++) last_element += (axes[i].size - 1) * axes[i].stride;
-  region.end = region.begin + (sub_byte ? (last_element * bits + bits + 7) / 8 : (last_element + 1) * element_bytes);
-  if (sub_byte) {
-    // Rows of half-byte elements need not start on bytes: the hull is all that is said.
-    region.dense = false;
-    return region;
+  if (is_sub_byte) {
+    if (rank == 0 || axes[rank - 1].stride != 1) axes[rank++] = {1, 1};
+  } else {
+    axes[rank++] = {1, bits / 8};
   }
-
-  // Bytes become the innermost axis, of stride 1; then dense neighbours merge.
-  for (uint32_t i = 0; i < rank; i++) axes[i].stride *= element_bytes;
-  axes[rank++] = {1, element_bytes};
-  uint32_t merged = 0;
-  for (uint32_t i = 1; i < rank; i++) {
-    if (axes[merged].stride == axes[i].stride * axes[i].size)
-      axes[merged] = {axes[i].stride, axes[merged].size * axes[i].size};
-    else
-      axes[++merged] = axes[i];
+  if (on_byte_boundaries) {
+    assign(region, reinterpret_cast<uint64_t>(view.allocation), begin, axes, rank);
+    return;
   }
-  rank = merged + 1;
-  if (rank == 1 && axes[0].stride == 1) return region;  // dense after all, in another order
-
+  region.begin = begin;
+  region.end = begin + (last_bit + 7) / 8;
   region.dense = false;
-  region.box.allocation = reinterpret_cast<uint64_t>(view.allocation);
-  region.box.rank = rank;
-  for (uint32_t i = 0; i < rank; i++) {
-    region.box.strides[i] = axes[i].stride;
-    region.box.size[i] = axes[i].size;
-  }
-  if (!decompose(region.begin - region.box.allocation, region.box)) region.box.rank = 0;
-  return region;
+  region.box.rank = 0;
 }
 
 bool overlap(const Region &a, const Region &b) {
-  if (a.begin >= b.end || b.begin >= a.end) return false;
+  if (!hulls_overlap(a, b)) return false;
   if (a.dense && b.dense) return true;
-  if (!a.dense && !b.dense) return !same_layout(a.box, b.box) || boxes_overlap(a.box, b.box);
-  const Region &interval = a.dense ? a : b;
-  const Box &box = a.dense ? b.box : a.box;
-  const Box row = interval_as_box(interval, box);
-  return row.rank == 0 || boxes_overlap(row, box);
+  Box box_a;
+  Box box_b;
+  return !unify(a, b, box_a, box_b) || overlap(box_a, box_b);
 }
 
 bool covers(const Region &outer, const Region &inner) {
   if (outer.begin > inner.begin || outer.end < inner.end) return false;
   if (outer.dense) return true;
-  if (inner.dense || !same_layout(outer.box, inner.box)) return false;
-  for (uint32_t i = 0; i < outer.box.rank; i++) {
-    if (outer.box.low[i] > inner.box.low[i] ||
-        outer.box.low[i] + outer.box.size[i] < inner.box.low[i] + inner.box.size[i])
-      return false;
+  Box out;
+  Box in;
+  if (!unify(outer, inner, out, in)) return false;
+  for (uint32_t i = 0; i < out.rank; i++) {
+    if (out.low[i] > in.low[i] || out.low[i] + out.size[i] < in.low[i] + in.size[i]) return false;
   }
   return true;
 }
@@ -142,11 +186,41 @@ bool covers(const Region &outer, const Region &inner) {
 bool equal(const Region &a, const Region &b) {
   if (a.begin != b.begin || a.end != b.end || a.dense != b.dense) return false;
   if (a.dense) return true;
-  if (!same_layout(a.box, b.box)) return false;
-  for (uint32_t i = 0; i < a.box.rank; i++) {
-    if (a.box.low[i] != b.box.low[i] || a.box.size[i] != b.box.size[i]) return false;
+  return a.box.rank != 0 && a.box.allocation == b.box.allocation && has_equal_strides(a.box, b.box) &&
+         std::equal(a.box.size, a.box.size + a.box.rank, b.box.size);
+}
+
+uint32_t subtract(const Region &whole, const Region &part, Region (&pieces)[kPiecesMax]) {
+  uint32_t count = 0;
+  if (part.dense && part.begin <= whole.begin && part.end >= whole.end) return 0;
+  if (whole.dense && part.dense) {
+    if (whole.begin < part.begin) {
+      pieces[count].begin = whole.begin;
+      pieces[count].end = part.begin;
+      pieces[count++].dense = true;
+    }
+    if (whole.end > part.end) {
+      pieces[count].begin = part.end;
+      pieces[count].end = whole.end;
+      pieces[count++].dense = true;
+    }
+    return count;
   }
-  return true;
+  Box rest;
+  Box cut;
+  if (!unify(whole, part, rest, cut)) return kInseparable;
+  // Axis by axis: what lies before and behind the cut is split off, what remains has the cut's range there.
+  for (uint32_t i = 0; i < rest.rank; i++) {
+    const uint64_t end = rest.low[i] + rest.size[i];
+    const uint64_t low = std::max(rest.low[i], cut.low[i]);
+    const uint64_t high = std::min(end, cut.low[i] + cut.size[i]);
+    if (count + (rest.low[i] < low ? 1 : 0) + (high < end ? 1 : 0) > kPiecesMax) return kInseparable;
+    if (rest.low[i] < low) assign_piece(pieces[count++], rest, i, rest.low[i], low);
+    if (high < end) assign_piece(pieces[count++], rest, i, high, end);
+    rest.low[i] = low;
+    rest.size[i] = high - low;
+  }
+  return count;
 }
 
 }  // namespace simpler::graph

@@ -1,10 +1,11 @@
 // A node of the graph: one slot of a task ring. Fixed memory, reused for task after task, never freed while the engine lives.
 //
-// Who touches what:
+// Who touches what, one cache line each, because lines that move between CPUs are what a task costs:
 //   shared line     submitter and completers, by the atomic operations described in engine.cpp
 //   reader line     written by the submitter before the task is committed; read by executors afterwards (the hand-over of
 //                   the ready task orders that)
 //   submitter line  the submitter alone
+//   edge line       as the reader line; touched by tasks with more than two producers only
 #pragma once
 
 #include <atomic>
@@ -18,46 +19,54 @@ enum class Outcome : uint8_t { kDone = 0, kFailed = 1, kSkipped = 2, kCancelled 
 
 struct TaskSlot;
 
-// "consumer waits for the task in whose fan-out list this stands", or, in a hold list, "this slot's memory is kept alive".
+// "`slot` waits for the task in whose fan-out list this stands", or, in a list of holds, "the memory of `slot` is kept alive".
+// Written by the submitter before it is published; read by the completer that walks the list.
 struct Edge {
-  Edge *next = nullptr;            // in the fan-out list (shared) or hold list
-  TaskSlot *slot = nullptr;        // consumer, or owner held
-  Edge *next_overflow = nullptr;   // submitter only: overflow edges of one consumer, to be given back with its slot
+  Edge *next;
+  TaskSlot *slot;
 };
 
-inline constexpr uint32_t kInlineEdges = 2;
+// An edge beyond the inline ones, from the submitter's pool. `next_overflow` is the submitter's: the list by which the edges
+// are given back with their consumer's slot.
+struct PoolEdge : Edge {
+  PoolEdge *next_overflow;
+};
+
+inline constexpr uint32_t kInlineEdges = 5;
 inline constexpr uint32_t kInlineHolds = 3;
 
 struct alignas(64) TaskSlot {
   // ---- shared line
-  std::atomic<Edge *> fan_out{nullptr};   // consumers; closed_fan_out() once the task has ended
-  std::atomic<int32_t> pending{0};        // producers that have not ended, plus kPendingBias until commit
-  std::atomic<int32_t> references{0};     // self, open scope (if it owns memory), consumers that use its memory; 0: retired
-  std::atomic<bool> poisoned{false};      // a producer failed: to be skipped. Set before that producer's decrement of pending
-  std::atomic<Outcome> outcome{Outcome::kDone};  // valid once fan_out is closed
-  TaskSlot *next_ready = nullptr;         // belongs to whoever holds the chain that the slot is in
-  Edge *holds = nullptr;                  // overflow of inline_holds, see there
+  std::atomic<Edge *> fan_out;     // consumers; closed_fan_out() once the task has ended
+  std::atomic<int32_t> pending;    // producers that have not ended, plus kPendingBias until commit
+  std::atomic<int32_t> references; // self, open scope (if it owns memory), consumers that use its memory; 0: retired
+  TaskSlot *next_ready;            // belongs to whoever holds the chain that the slot is in
+  Edge *more_holds;                // beyond inline_holds; written before commit, read by the task's completer
+  Edge first_edge;
+  uint32_t hold_count;             // as more_holds
+  std::atomic<bool> poisoned;      // a producer failed: to be skipped. Set before that producer's decrement of pending
+  std::atomic<Outcome> outcome;    // valid once fan_out is closed
 
   // ---- reader line
-  alignas(64) TaskId id = 0;
-  void *payload = nullptr;
-  uint32_t payload_bytes = 0;
-  uint32_t hold_count = 0;
-  TaskSlot *inline_holds[kInlineHolds] = {};  // owners whose memory the task uses; released by its completer
+  alignas(64) TaskId id;
+  void *payload;
+  uint32_t payload_bytes;
+  TaskSlot *holds[kInlineHolds];  // owners whose memory the task uses; released by its completer
+  Edge second_edge;
 
   // ---- submitter line
-  alignas(64) uint64_t payload_end = 0;   // positions in the rings of bytes up to which this slot and older ones reach
-  uint64_t heap_end = 0;
-  TaskId last_consumer = 0;               // newest task that depends on this one: counts an edge once
-  TaskId last_holder = 0;                 // newest task that holds this one's memory
-  TaskSlot *next_in_scope = nullptr;      // tasks that the scope holds
-  Edge *overflow = nullptr;               // edges from the pool, as consumer
-  uint32_t edge_count = 0;                // inline edges used, as consumer
-  int32_t dependencies = 0;               // edges that were attached
-  bool owns_memory = false;
-  bool scope_open = false;                // its scope holds it: it cannot retire yet
+  alignas(64) uint64_t payload_end;  // positions in the rings of bytes up to which this slot and older ones reach
+  uint64_t heap_end;
+  TaskId last_consumer;              // newest task that depends on this one: counts an edge once
+  TaskId last_holder;                // newest task that holds this one's memory
+  TaskSlot *next_in_scope;           // tasks that the scope holds
+  PoolEdge *overflow;                // edges from the pool
+  uint32_t edge_count;               // inline edges used, as consumer
+  int32_t dependencies;              // edges that were attached
+  bool scope_open;                   // it owns memory that its scope still holds: it cannot retire yet
 
-  Edge edges[kInlineEdges];
+  // ---- edge line
+  alignas(64) Edge other_edges[kInlineEdges - 2];
 };
 static_assert(sizeof(TaskSlot) == 256, "the memory target per live task");
 
