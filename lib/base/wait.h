@@ -8,7 +8,7 @@
 //
 // Protocol (no wake-up can be lost):
 //   sleeper: e = epoch; sleepers += 1 (seq_cst); check the condition again; futex_wait(epoch, e); sleepers -= 1
-//   waker:   makes the condition true; if (sleepers (seq_cst) != 0) { epoch += 1; futex_wake(all) }
+//   waker:   makes the condition true; if (sleepers (seq_cst) > 0) { epoch += 1; futex_wake(all) }
 // Either the sleeper's second check comes after the waker's store in the single total order of seq_cst operations and sees
 // it, or the waker's load of `sleepers` comes after the sleeper's increment and wakes it; a wake between check and
 // futex_wait changes `epoch`, so the futex does not sleep. The waker's store to the condition must itself be seq_cst, a
@@ -58,9 +58,17 @@ class Doorbell {
 
   // Wakes everyone that sleeps here, if anyone does. Any thread, any process that maps it.
   void ring() {
-    // seq_cst: pairs with the increment in `park`, see the protocol above.
-    if (sleepers_.load(std::memory_order_seq_cst) != 0) wake_all();
+    // seq_cst: pairs with the increment in `wait`, see the protocol above.
+    if (sleepers_.load(std::memory_order_seq_cst) > 0) wake_all();
   }
+  // Wakes everyone, also while somebody has taken over (below). For ends: "this is over".
+  void ring_always() { wake_all(); }
+
+  // Somebody who polls the condition anyway takes the duty to notice over from one sleeper, which need not be woken meanwhile:
+  // it counts as no sleeper between the two calls. After give_back the condition must be looked at once more; from then on
+  // the sleeper is woken again.
+  void take_over() { sleepers_.fetch_sub(1, std::memory_order_seq_cst); }
+  void give_back() { sleepers_.fetch_add(1, std::memory_order_seq_cst); }
 
   // Waits until ready() is true (returns true) or the deadline passes (returns false; ready() was false at the end).
   // ready() is called often, from this thread only, and must be cheap.
@@ -104,9 +112,10 @@ class Doorbell {
 
   // Written by wakers; the futex word. Wraps harmlessly: a sleeper would have to miss 2^32 wakes in between.
   std::atomic<uint32_t> epoch_{0};
-  // Number of threads that are about to sleep or sleep. Written by sleepers, read by wakers. A process that dies asleep
-  // leaves it too high, which costs the other side needless wake-ups and nothing else.
-  std::atomic<uint32_t> sleepers_{0};
+  // Number of threads that are about to sleep or sleep, less those that polling threads stand in for. Written by sleepers and
+  // pollers, read by wakers. A process that dies asleep leaves it too high, which costs the other side needless wake-ups and
+  // nothing else.
+  std::atomic<int32_t> sleepers_{0};
 };
 static_assert(sizeof(Doorbell) == 8);
 
