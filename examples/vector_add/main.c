@@ -11,9 +11,9 @@ enum {
 };
 
 /* Every call that can fail returns a status and, on failure, stores an error object that tells what happened. */
-static void check(simpler_status status, simpler_error *error) {
+static void check(simpler_status status, simpler_error **error) {
   if (status == SIMPLER_OK) return;
-  fprintf(stderr, "vector_add: %s: %s\n", simpler_status_name(status), simpler_error_message(error));
+  fprintf(stderr, "vector_add: %s: %s\n", simpler_status_name(status), simpler_error_message(*error));
   exit(1);
 }
 
@@ -30,14 +30,14 @@ int main(int argc, char **argv) {
   }
 
   /* A worker drives chips. The defaults, NULL, are one chip in a process of its own. */
-  check(simpler_worker_create(NULL, &worker, &error), error);
+  check(simpler_worker_create(NULL, &worker, &error), &error);
 
   /* Load the compiled kernel on the chip. */
   simpler_image image = {argc > 1 ? argv[1] : "./vector_add.so", NULL, 0};
   simpler_callable_desc desc = SIMPLER_CALLABLE_DESC_INIT;
   desc.images = &image;
   desc.image_count = 1;
-  check(simpler_worker_register(worker, &desc, &callable, &error), error);
+  check(simpler_worker_register(worker, &desc, &callable, &error), &error);
 
   /* One task: the callable and its arguments. Inputs are copied to the chip, outputs back from it. */
   simpler_tensor_arg tensors[3] = {
@@ -49,10 +49,10 @@ int main(int argc, char **argv) {
   task.callable = callable;
   task.tensors = tensors;
   task.tensor_count = 3;
-  check(simpler_worker_run(worker, &task, NULL, &error), error);
+  check(simpler_worker_run(worker, &task, NULL, &error), &error);
 
-  check(simpler_worker_unregister(worker, callable, &error), error);
-  check(simpler_worker_destroy(worker, &error), error);
+  check(simpler_worker_unregister(worker, callable, &error), &error);
+  check(simpler_worker_destroy(worker, &error), &error);
 
   for (i = 0; i < N; i++) {
     if (c[i] != a[i] + b[i]) {
