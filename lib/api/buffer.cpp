@@ -21,6 +21,7 @@ extern "C" {
 simpler_status simpler_buffer_create(simpler_worker *worker, uint64_t bytes, simpler_buffer **buffer, simpler_error **err) {
   if (buffer != nullptr) *buffer = nullptr;
   return guard(err, [&] {
+    refuse_in_callback("simpler_buffer_create");
     const auto object = host::find<Worker>(HandleKind::kWorker, worker, "worker");
     require(buffer, "buffer");
     std::shared_ptr<BufferState> state = object->create_buffer(bytes);
@@ -32,6 +33,7 @@ simpler_status simpler_buffer_create(simpler_worker *worker, uint64_t bytes, sim
 simpler_status simpler_buffer_release(simpler_buffer *buffer, simpler_error **err) {
   return guard(err, [&] {
     if (buffer == nullptr) return;
+    refuse_in_callback("simpler_buffer_release");
     const auto state = host::find<BufferState>(HandleKind::kBuffer, buffer, "buffer");
     const std::shared_ptr<Worker> worker = state->worker.lock();
     if (worker == nullptr) throw_error(SIMPLER_CLOSED, "buffer: its worker is closed");

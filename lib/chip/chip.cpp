@@ -120,7 +120,11 @@ class Chip::Impl {
 Chip::Chip(const control::ChipConfig &config, control::Link link, std::span<std::byte> gm)
     : impl_(std::make_unique<Impl>(config, link, gm)) {}
 
-Chip::~Chip() = default;
+Chip::~Chip() {
+  impl_.reset();
+  // The chip's threads have ended, and with them what their thread-local objects held in memory.
+  process_loader().release_pinned();
+}
 
 control::ChipReady Chip::ready() const { return impl_->ready(); }
 

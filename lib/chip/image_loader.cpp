@@ -110,6 +110,22 @@ void ImageLoader::unload(LoadedImage &image) noexcept {
   }
 }
 
+void ImageLoader::release_pinned() noexcept {
+  const std::lock_guard lock(mutex_);
+  for (auto it = pinned_.begin(); it != pinned_.end();) {
+    const std::string path = path_of(it->second);
+    // Closing it once more makes the loader look whether it can go now.
+    if (void *handle = dlopen(path.c_str(), RTLD_NOLOAD | RTLD_LAZY | RTLD_LOCAL)) dlclose(handle);
+    void *still_there = dlopen(path.c_str(), RTLD_NOLOAD | RTLD_LAZY | RTLD_LOCAL);
+    if (still_there != nullptr) {
+      dlclose(still_there);
+      ++it;
+    } else {
+      it = pinned_.erase(it);
+    }
+  }
+}
+
 size_t ImageLoader::pinned_count() const {
   const std::lock_guard lock(mutex_);
   return pinned_.size();

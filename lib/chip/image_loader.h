@@ -60,6 +60,9 @@ class ImageLoader {
   // of a shared object of this machine, or the dynamic loader's text), SYSTEM_ERROR, OUT_OF_MEMORY.
   std::shared_ptr<const LoadedImage> load(std::span<const std::byte> bytes, std::string description);
 
+  // Drops objects that could not go when they were unloaded, but can now: those whose thread-local destructors had still to
+  // run, after those threads have ended.
+  void release_pinned() noexcept;
   // Objects that could not be unloaded and that nobody uses now; for tests and statistics.
   size_t pinned_count() const;
 

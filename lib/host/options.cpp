@@ -82,7 +82,10 @@ WorkerConfig check_options(const simpler_worker_options &options) {
     throw_error(SIMPLER_INVALID_ARGUMENT, "option isolation is {}; allowed are {} (process) and {} (in-process)", options.isolation,
                 static_cast<unsigned>(SIMPLER_ISOLATION_PROCESS), static_cast<unsigned>(SIMPLER_ISOLATION_IN_PROCESS));
   config.in_process = options.isolation == SIMPLER_ISOLATION_IN_PROCESS;
-  // Throws for an unknown platform, with the known ones, and for too many clusters.
+  const chip::Platform &platform = chip::find_platform(config.platform);  // throws for an unknown one, with the known ones
+  if (options.clusters_per_chip > platform.clusters)
+    throw_error(SIMPLER_INVALID_ARGUMENT, "option clusters_per_chip is {}; allowed are 1 to {} on {}, or 0 for all",
+                options.clusters_per_chip, platform.clusters, platform.name);
   const chip::Geometry geometry(config.platform, options.clusters_per_chip);
   config.clusters = geometry.clusters();
   config.carriers = in_range("carriers_per_chip", options.carriers_per_chip, 0u, 1u, kCarriersMax);

@@ -227,24 +227,28 @@ std::shared_ptr<CallableEntry> Registry::add(const simpler_callable_desc &desc) 
 std::shared_ptr<CallableEntry> Registry::find_or_reserve(const simpler_callable_desc &desc, const Images &images, bool *is_new) {
   const Digest digest = images.digest(desc);
   auto entry = std::make_shared<CallableEntry>();
-  {
-    const std::lock_guard lock(mutex_);
-    const auto it = by_content_.find(digest);
-    if (it != by_content_.end()) {
-      it->second->handles++;
-      return it->second;
+  entry->digest = digest;
+  entry->handles = 1;
+  for (;;) {
+    std::shared_ptr<CallableEntry> leaving;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto it = by_content_.find(digest);
+      if (it != by_content_.end()) {
+        it->second->handles++;
+        return it->second;
+      }
+      if (reserve_cid(*entry)) {
+        by_content_.emplace(digest, entry);
+        break;
+      }
+      if (unloading_.empty())
+        throw_error(SIMPLER_CAPACITY_CALLABLES,
+                    "all {} callable slots are in use; unregister a callable or raise the option `callable_capacity`", cids_.size());
+      leaving = unloading_.front();
     }
-    const auto free = std::find_if(cids_.begin(), cids_.end(), [](const Cid &cid) { return !cid.used; });
-    if (free == cids_.end())
-      throw_error(SIMPLER_CAPACITY_CALLABLES,
-                  "all {} callable slots are in use; unregister a callable or raise the option `callable_capacity`", cids_.size());
-    free->used = true;
-    free->generation++;
-    entry->cid = static_cast<uint32_t>(free - cids_.begin());
-    entry->generation = free->generation;
-    entry->digest = digest;
-    entry->handles = 1;
-    by_content_.emplace(digest, entry);
+    // Its slot is about to be free: every chip answers, or is gone.
+    wait_while(*leaving, CallableState::kUnloading);
   }
   *is_new = true;
   try {
@@ -266,6 +270,16 @@ std::shared_ptr<CallableEntry> Registry::find_or_reserve(const simpler_callable_
     set_state(*entry, CallableState::kFailed);
   }
   return entry;
+}
+
+bool Registry::reserve_cid(CallableEntry &entry) {
+  const auto free = std::find_if(cids_.begin(), cids_.end(), [](const Cid &cid) { return !cid.used; });
+  if (free == cids_.end()) return false;
+  free->used = true;
+  free->generation++;
+  entry.cid = static_cast<uint32_t>(free - cids_.begin());
+  entry.generation = free->generation;
+  return true;
 }
 
 void Registry::load(const std::shared_ptr<CallableEntry> &entry) {
@@ -321,8 +335,7 @@ void Registry::remove(const std::shared_ptr<CallableEntry> &entry) {
     SIMPLER_ASSERT(entry->handles > 0);
     entry->handles--;
     if (entry->handles != 0 || entry->runs != 0) return;
-    set_state(*entry, CallableState::kUnloading);
-    by_content_.erase(entry->digest);
+    start_unloading(entry);
   }
   begin_unload(entry);
   wait_while(*entry, CallableState::kUnloading);
@@ -341,10 +354,15 @@ void Registry::end_run(const std::shared_ptr<CallableEntry> &entry) {
     SIMPLER_ASSERT(entry->runs > 0);
     entry->runs--;
     if (entry->handles != 0 || entry->runs != 0) return;
-    set_state(*entry, CallableState::kUnloading);
-    by_content_.erase(entry->digest);
+    start_unloading(entry);
   }
   begin_unload(entry);
+}
+
+void Registry::start_unloading(const std::shared_ptr<CallableEntry> &entry) {
+  set_state(*entry, CallableState::kUnloading);
+  by_content_.erase(entry->digest);
+  unloading_.push_back(entry);
 }
 
 // Sends the unload to every chip; the last answer frees the cid.
@@ -356,6 +374,7 @@ void Registry::begin_unload(const std::shared_ptr<CallableEntry> &entry) {
     if (open->fetch_sub(1, std::memory_order_acq_rel) != 1) return;
     const std::lock_guard lock(mutex_);
     cids_[entry->cid].used = false;
+    unloading_.erase(std::find(unloading_.begin(), unloading_.end(), entry));
     set_state(*entry, CallableState::kGone);
   };
   for (const std::shared_ptr<ChipPort> &port : ports) port->unload(entry->cid, entry->generation, answered);

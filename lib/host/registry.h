@@ -76,6 +76,8 @@ class Registry {
 
   std::shared_ptr<CallableEntry> find_or_reserve(const simpler_callable_desc &desc, const Images &images, bool *is_new);
   void load(const std::shared_ptr<CallableEntry> &entry);
+  bool reserve_cid(CallableEntry &entry);  // under the lock; false if all are in use
+  void start_unloading(const std::shared_ptr<CallableEntry> &entry);  // under the lock
   void begin_unload(const std::shared_ptr<CallableEntry> &entry);
   void set_state(CallableEntry &entry, CallableState state);
   static void wait_while(CallableEntry &entry, CallableState state);
@@ -85,6 +87,7 @@ class Registry {
   mutable std::mutex mutex_;
   std::vector<Cid> cids_;
   std::map<Digest, std::shared_ptr<CallableEntry>> by_content_;
+  std::vector<std::shared_ptr<CallableEntry>> unloading_;  // their cids become free soon
 };
 
 }  // namespace simpler::host

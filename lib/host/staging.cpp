@@ -52,6 +52,7 @@ void check_argument(const simpler_tensor_arg &t, size_t index, const BufferPlace
   if (t.rank < 1 || t.rank > SIMPLER_RANK_MAX) refuse("rank is {}; allowed are 1 to {}", t.rank, SIMPLER_RANK_MAX);
   if ((t.data != nullptr) == (t.buffer != nullptr))
     refuse("{} of data and buffer are set; set exactly one", t.data != nullptr ? "both" : "none");
+  if (t.data != nullptr && t.offset != 0) refuse("offset is {} with data; it belongs to buffer", t.offset);
   if (is_empty(t)) {
     if (t.buffer != nullptr && t.offset > place.bytes)
       refuse("offset {} lies behind the buffer's end ({} bytes)", t.offset, place.bytes);
