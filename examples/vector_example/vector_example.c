@@ -49,10 +49,11 @@ static double now_us(void) {
 }
 
 /* Reports a failed call and frees its error; 1 if it did not fail. */
-static int succeeded(simpler_status status, simpler_error *error, const char *what) {
+static int succeeded(simpler_status status, simpler_error **error, const char *what) {
   if (status == SIMPLER_OK) return 1;
-  fprintf(stderr, "vector_example: %s: %s: %s\n", what, simpler_status_name(status), simpler_error_message(error));
-  simpler_error_free(error);
+  fprintf(stderr, "vector_example: %s: %s: %s\n", what, simpler_status_name(status), simpler_error_message(*error));
+  simpler_error_free(*error);
+  *error = NULL;
   return 0;
 }
 
@@ -73,8 +74,8 @@ static int start_worker(example *e) {
    * most. Staged tensors: three for each run in flight. */
   options.heap_bytes = max_u64((uint64_t)256 << 20, 4 * bytes + ((uint64_t)1 << 20)) & ~(uint64_t)4095;
   options.gm_bytes = max_u64((uint64_t)4 << 30, e->settings->chips * e->in_flight * 3 * (bytes + 4096)) & ~(uint64_t)4095;
-  if (!succeeded(simpler_worker_create(&options, &e->worker, &error), error, "starting the worker")) return 0;
-  if (!succeeded(simpler_worker_get_info(e->worker, &info, &error), error, "asking the worker")) return 0;
+  if (!succeeded(simpler_worker_create(&options, &e->worker, &error), &error, "starting the worker")) return 0;
+  if (!succeeded(simpler_worker_get_info(e->worker, &info, &error), &error, "asking the worker")) return 0;
   printf("libsimpler %s: %u chip%s of %s (%u clusters, %u threads each), %s, started in %.1f ms\n", simpler_version_string(),
          info.chips, info.chips == 1 ? "" : "s", options.platform != NULL ? options.platform : "a2a3sim",
          info.clusters_per_chip, info.carriers_per_chip,
@@ -91,8 +92,8 @@ static simpler_callable *register_callable(example *e, simpler_callable_desc *de
   const double start = now_us();
   desc->images = &image;
   desc->image_count = 1;
-  if (!succeeded(simpler_worker_register(e->worker, desc, &callable, &error), error, "registering")) return NULL;
-  if (!succeeded(simpler_callable_get_info(callable, &info, &error), error, "asking the callable")) return NULL;
+  if (!succeeded(simpler_worker_register(e->worker, desc, &callable, &error), &error, "registering")) return NULL;
+  if (!succeeded(simpler_callable_get_info(callable, &info, &error), &error, "asking the callable")) return NULL;
   printf("\nregistered %s%s: cid %u, generation %u, %u kernel%s, %.2f ms\n", desc->name, remark, info.cid, info.generation,
          info.kernel_count, info.kernel_count == 1 ? "" : "s", (now_us() - start) / 1000.0);
   return callable;
@@ -134,7 +135,7 @@ static simpler_callable *register_product(example *e, const char *remark) {
 
 static int unregister(example *e, simpler_callable *callable) {
   simpler_error *error = NULL;
-  return succeeded(simpler_worker_unregister(e->worker, callable, &error), error, "unregistering");
+  return succeeded(simpler_worker_unregister(e->worker, callable, &error), &error, "unregistering");
 }
 
 /* ---- runs --------------------------------------------------------------------------------------------------------------- */
@@ -154,7 +155,7 @@ static simpler_run *submit(example *e, simpler_callable *callable, uint32_t chip
   task.chip = (int32_t)chip;
   task.tensors = tensors;
   task.tensor_count = 3;
-  if (!succeeded(simpler_worker_submit(e->worker, &task, NULL, &run, &error), error, "submitting")) return NULL;
+  if (!succeeded(simpler_worker_submit(e->worker, &task, NULL, &run, &error), &error, "submitting")) return NULL;
   return run;
 }
 
@@ -187,10 +188,10 @@ static int finish(example *e, const example_formula *formula, simpler_run *run, 
   simpler_error *error = NULL;
   int right;
   if (run == NULL) return 0;
-  right = succeeded(simpler_run_wait(run, SIMPLER_FOREVER, &error), error, "running") &&
-          succeeded(simpler_run_get_stats(run, &stats, &error), error, "asking the run") &&
+  right = succeeded(simpler_run_wait(run, SIMPLER_FOREVER, &error), &error, "running") &&
+          succeeded(simpler_run_get_stats(run, &stats, &error), &error, "asking the run") &&
           has_right_graph(e, formula, &stats) && is_right(e, formula, f);
-  return succeeded(simpler_run_release(run, &error), error, "releasing the run") && right;
+  return succeeded(simpler_run_release(run, &error), &error, "releasing the run") && right;
 }
 
 /* Makes sure that a run that writes nothing is noticed. */
@@ -293,7 +294,7 @@ static int run_all(example *e) {
   simpler_error *error = NULL;
 
   if ((callable = register_example(e, " before the first run")) == NULL) return 0;
-  if (!succeeded(simpler_callable_get_info(callable, &first, &error), error, "asking the callable")) return 0;
+  if (!succeeded(simpler_callable_get_info(callable, &first, &error), &error, "asking the callable")) return 0;
   if (!run_on_one_and_all(e, &kExample, callable)) return 0;
 
   if ((square = register_during_runs(e, callable)) == NULL) return 0;
@@ -335,7 +336,7 @@ int example_run(const example_settings *settings, const npy_array *a, const npy_
   int right = 0;
   if (make_outputs(&e)) {
     right = start_worker(&e) && run_all(&e);
-    right = succeeded(simpler_worker_destroy(e.worker, &error), error, "closing the worker") && right;
+    right = succeeded(simpler_worker_destroy(e.worker, &error), &error, "closing the worker") && right;
     printf("\n%s\n", right ? "all results are right" : "FAILED");
   } else {
     fprintf(stderr, "vector_example: out of memory\n");
