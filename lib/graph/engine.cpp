@@ -1,13 +1,14 @@
 // States of a slot, told by its two shared words:
 //
 //   state      fan_out     references  left by
-//   open       list        >= 1        commit
-//   pending    list        >= 1        the last producer's decrement of `pending` (or commit): ready
-//   ready      list        >= 1        complete(): fan_out.exchange(closed)
-//   ended      closed      >= 0        releases: of consumers, of the scope, and last of its own completer
+//   open       list        >= 0        commit
+//   pending    list        >= 0        the last producer's decrement of `pending` (or commit): ready
+//   ready      list        >= 0        complete(): fan_out.exchange(closed)
+//   ended      closed      > 0         the last release, by a consumer's completer or by the end of the scope
 //   retired    closed      0           the submitter: reclaim, then open for the next task
 //
-// Order of a completer: publish outcome, close and walk the fan-out, release the memory that the task used, release itself.
+// Order of a completer: release the memory that the task used, set its outcome, close its fan-out; from then on the slot may be
+// another task's and is not touched any more. Then walk the consumers that were in the list.
 #include "graph/engine.h"
 
 #include <algorithm>
@@ -66,8 +67,7 @@ Engine::~Engine() {
   }
 }
 
-Engine::Ring &Engine::ring_at(uint32_t depth) {
-  if (depth < rings_.size() && rings_[depth] != nullptr) return *rings_[depth];
+Engine::Ring &Engine::make_ring(uint32_t depth) {
   if (depth >= rings_.size()) rings_.resize(depth + 1);
   auto ring = std::make_unique<Ring>();
   const uint64_t slots = options_.window;
@@ -85,14 +85,15 @@ Engine::Ring &Engine::ring_at(uint32_t depth) {
   return *rings_[depth];
 }
 
-TaskSlot *Engine::find(TaskId id) const {
+inline TaskSlot *Engine::find(TaskId id) const {
   const Ring *ring = find_ring(depth_of(id));
-  if (ring == nullptr) return nullptr;
-  TaskSlot *slot = &ring->slots[sequence_of(id) & ring->mask];
-  return slot->id == id ? slot : nullptr;
+  const uint64_t sequence = sequence_of(id);
+  // A slot is in use until a ring's length of tasks has followed. Told without a look at it: that would be a cache miss.
+  if (ring == nullptr || sequence == 0 || ring->next - sequence - 1 > ring->mask) return nullptr;
+  return &ring->slots[sequence & ring->mask];
 }
 
-bool Engine::has_failed(TaskId id) const { return !failed_tasks_.empty() && failed_tasks_.contains(id); }
+inline bool Engine::has_failed(TaskId id) const { return !failed_tasks_.empty() && failed_tasks_.contains(id); }
 
 // The tensor map keeps what this is true of: tasks that can still be waited for, and those whose failure is to be passed on.
 bool Engine::is_current(const void *context, TaskId id) {
@@ -100,9 +101,12 @@ bool Engine::is_current(const void *context, TaskId id) {
   return engine.find(id) != nullptr || engine.has_failed(id);
 }
 
+// seq_cst, here and below: the conditions of the submitter's waits (see awaited_); acquire: everything that its completer, and
+// the users of its memory, did with the slot is over.
+bool Engine::has_ended(const TaskSlot &slot) { return slot.fan_out.load(std::memory_order_seq_cst) == closed_fan_out(); }
+
 bool Engine::is_retired(const TaskSlot &slot) {
-  // seq_cst: the condition of the submitter's waits (see awaited_); acquire: everything that users of the slot did is over.
-  return slot.references.load(std::memory_order_seq_cst) == 0;
+  return has_ended(slot) && slot.references.load(std::memory_order_seq_cst) == 0;
 }
 
 // ---- runs and scopes ------------------------------------------------------------------------------------------------
@@ -150,8 +154,10 @@ void Engine::drain() {
     Ring &ring = *pointer;
     for (uint64_t sequence = ring.next; sequence-- > ring.tail;) {
       TaskSlot &slot = ring.slots[sequence & ring.mask];
-      // A slot that an open scope holds ends, but does not retire; its completer is out of it when only that hold is left.
-      wait_on(slot, [&slot] { return slot.references.load(std::memory_order_seq_cst) <= (slot.scope_open ? 1 : 0); });
+      // A slot that an open scope holds ends, but does not retire; its users are out of it when only that hold is left.
+      wait_on(slot, [&slot] {
+        return has_ended(slot) && slot.references.load(std::memory_order_seq_cst) == (slot.scope_open ? 1 : 0);
+      });
     }
     reclaim(ring);
   }
@@ -273,7 +279,8 @@ TaskSlot *Engine::open(size_t payload_bytes, std::span<const uint64_t> output_by
   SIMPLER_ASSERT(!scopes_.empty());
   if (stopped()) return nullptr;
   const uint32_t depth = scope_depth() - 1;
-  Ring &ring = ring_at(depth);
+  Ring *const found = find_ring(depth);
+  Ring &ring = found != nullptr ? *found : make_ring(depth);
 
   const uint64_t payload_size = ByteRing::round_up(payload_bytes);
   if (payload_size > ring.payload.capacity())
@@ -302,7 +309,7 @@ TaskSlot *Engine::open(size_t payload_bytes, std::span<const uint64_t> output_by
   // relaxed: the slot is retired, nobody else knows it; attaching edges and handing the task over publish these.
   slot.fan_out.store(nullptr, std::memory_order_relaxed);
   slot.pending.store(kPendingBias, std::memory_order_relaxed);
-  slot.references.store(slot.scope_open ? 2 : 1, std::memory_order_relaxed);
+  slot.references.store(slot.scope_open ? 1 : 0, std::memory_order_relaxed);
   slot.poisoned.store(false, std::memory_order_relaxed);
   submitted_++;
   if (!output_bytes.empty()) hand_out(ring, slot, heap_size, output_bytes, outputs);
@@ -460,15 +467,21 @@ TaskSlot *Engine::abandon(TaskSlot &task) {
 }
 
 HeapBlock Engine::allocate(uint64_t bytes, TaskId *owner) {
+  SIMPLER_ASSERT(!scopes_.empty());
   HeapBlock block;
   const uint64_t sizes[] = {bytes};
+  const Ring *before = find_ring(scope_depth() - 1);
+  const uint64_t used = before != nullptr ? std::max(before->heap_fresh, before->heap_dirty) : 0;  // beyond, all is zero
   TaskSlot *slot = open(0, sizes, &block);
   if (slot == nullptr) return {};
   submitted_--;
-  *owner = slot->id;
+  *owner = block.data != nullptr ? slot->id : 0;
   slot->pending.store(0, std::memory_order_relaxed);
   complete(*slot, Outcome::kDone);
-  memset(block.data, 0, static_cast<size_t>(block.zero_bytes));
+  if (block.data == nullptr) return block;
+  // Unlike an OUTPUT, it reads as zero also where this run has used the memory before.
+  const uint64_t offset = static_cast<uint64_t>(block.data - find_ring(scope_depth() - 1)->heap.at(0));
+  if (offset < used) memset(block.data, 0, static_cast<size_t>(std::min(bytes, used - offset)));
   block.zero_bytes = 0;
   return block;
 }
@@ -492,29 +505,26 @@ RunStatistics Engine::statistics() const {
 
 // ---- completing -----------------------------------------------------------------------------------------------------
 
-TaskSlot *Engine::complete(TaskSlot &task, Outcome outcome) {
-  TaskSlot *ready = nullptr;
-  TaskSlot *skipped = nullptr;
-  finish(task, outcome, ready, skipped);
-  // Skipping a task may make its own dependents ready to be skipped: a list, not recursion.
-  while (skipped != nullptr) {
-    TaskSlot *next = skipped;
-    skipped = next->next_ready;
-    finish(*next, Outcome::kSkipped, ready, skipped);
-  }
-  return ready;
+// After each of the two steps that may retire a slot. The step was a seq_cst read-modify-write, this a seq_cst load: either it
+// sees that the submitter waits for the slot, or the submitter's check, which follows its announcement, sees the step.
+inline void Engine::wake_submitter(const TaskSlot &slot) {
+  if (awaited_.load(std::memory_order_seq_cst) == &slot) bell_.ring();
 }
 
-void Engine::finish(TaskSlot &task, Outcome outcome, TaskSlot *&ready, TaskSlot *&skipped) {
+inline void Engine::finish(TaskSlot &task, Outcome outcome, TaskSlot *&ready, TaskSlot *&skipped) {
   const bool failed = outcome != Outcome::kDone;
   if (failed) {
     std::atomic<uint64_t> &counter =
         outcome == Outcome::kFailed ? failed_ : outcome == Outcome::kSkipped ? skipped_ : cancelled_;
     counter.fetch_add(1, std::memory_order_relaxed);
   }
+  if (task.hold_count != 0) release_holds(task);
   task.outcome.store(outcome, std::memory_order_relaxed);  // published by the exchange
-  // acq_rel: publishes the task's data and outcome to whoever finds the list closed; takes the edges' fields.
-  Edge *edge = task.fan_out.exchange(closed_fan_out(), std::memory_order_acq_rel);
+  // seq_cst: publishes the task's data and outcome to whoever finds the list closed, takes the edges' fields, and pairs with the
+  // submitter's store to awaited_.
+  Edge *edge = task.fan_out.exchange(closed_fan_out(), std::memory_order_seq_cst);
+  // From here on the slot may be another task's: only its address is used.
+  wake_submitter(task);
   while (edge != nullptr) {
     // Read before the decrement: after it the consumer may run, retire and be reused, and the edge with it.
     Edge *next = edge->next;
@@ -528,6 +538,9 @@ void Engine::finish(TaskSlot &task, Outcome outcome, TaskSlot *&ready, TaskSlot 
     }
     edge = next;
   }
+}
+
+void Engine::release_holds(TaskSlot &task) {
   const uint32_t inline_holds = std::min(task.hold_count, kInlineHolds);
   for (uint32_t i = 0; i < inline_holds; i++) release(*task.holds[i]);
   for (Edge *hold = task.more_holds; hold != nullptr;) {
@@ -535,14 +548,25 @@ void Engine::finish(TaskSlot &task, Outcome outcome, TaskSlot *&ready, TaskSlot 
     release(*hold->slot);
     hold = next;
   }
-  release(task);
 }
 
 void Engine::release(TaskSlot &slot) {
-  // seq_cst: releases what this thread did with the slot, and pairs with the submitter's store to awaited_.
+  // seq_cst: releases what this thread did with the memory, and pairs with the submitter's store to awaited_.
   slot.references.fetch_sub(1, std::memory_order_seq_cst);
-  // From here on the slot may be another task's: only its address is used.
-  if (awaited_.load(std::memory_order_seq_cst) == &slot) bell_.ring();
+  wake_submitter(slot);
+}
+
+TaskSlot *Engine::complete(TaskSlot &task, Outcome outcome) {
+  TaskSlot *ready = nullptr;
+  TaskSlot *skipped = nullptr;
+  finish(task, outcome, ready, skipped);
+  // Skipping a task may make its own dependents ready to be skipped: a list, not recursion.
+  while (skipped != nullptr) {
+    TaskSlot *next = skipped;
+    skipped = next->next_ready;
+    finish(*next, Outcome::kSkipped, ready, skipped);
+  }
+  return ready;
 }
 
 }  // namespace simpler::graph

@@ -10,7 +10,7 @@
 // first, linked by next_ready. The engine starts no thread and calls nobody but the two functions of its options.
 //
 // The rules that keep it sound
-// - A slot is retired when its `references` reach 0, and a completer's drop of the self reference is the last thing that it
+// - A slot is retired when its task has ended and nobody uses its memory any more; ending it is the last thing that a completer
 //   does with the slot. Only the submitter reuses slots, in ring order, so rings need no lock.
 // - An edge is attached with one compare-and-swap on the producer's fan-out list; ending a task closes the list with one
 //   exchange. Whoever comes later finds it closed and takes the producer as ended.
@@ -146,7 +146,7 @@ class Engine {
     TaskSlot *held;  // tasks that own memory, newest first
   };
 
-  Ring &ring_at(uint32_t depth);
+  Ring &make_ring(uint32_t depth);
   Ring *find_ring(uint32_t depth) const { return depth < rings_.size() ? rings_[depth].get() : nullptr; }
   TaskSlot *find(TaskId id) const;  // null when the task has left its slot
   bool has_failed(TaskId id) const;  // of tasks that have left their slot
@@ -160,6 +160,7 @@ class Engine {
   [[noreturn]] void throw_deadlock(const Ring &ring, uint64_t payload_bytes, uint64_t heap_bytes) const;
   template <class Condition>
   void wait_on(TaskSlot &slot, Condition condition);
+  static bool has_ended(const TaskSlot &slot);
   static bool is_retired(const TaskSlot &slot);
 
   uint64_t check_outputs(uint32_t depth, std::span<const uint64_t> output_bytes) const;
@@ -171,7 +172,9 @@ class Engine {
   void recycle(TaskSlot &task);
 
   void finish(TaskSlot &task, Outcome outcome, TaskSlot *&ready, TaskSlot *&skipped);
+  void release_holds(TaskSlot &task);
   void release(TaskSlot &slot);
+  void wake_submitter(const TaskSlot &slot);
 
   // ---- submitter's own
   EngineOptions options_;

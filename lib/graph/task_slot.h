@@ -39,13 +39,15 @@ struct alignas(64) TaskSlot {
   // ---- shared line
   std::atomic<Edge *> fan_out;     // consumers; closed_fan_out() once the task has ended
   std::atomic<int32_t> pending;    // producers that have not ended, plus kPendingBias until commit
-  std::atomic<int32_t> references; // self, open scope (if it owns memory), consumers that use its memory; 0: retired
+  std::atomic<int32_t> references; // open scope (if it owns memory), tasks that use its memory; 0 and ended: retired
   TaskSlot *next_ready;            // belongs to whoever holds the chain that the slot is in
   Edge *more_holds;                // beyond inline_holds; written before commit, read by the task's completer
   Edge first_edge;
   uint32_t hold_count;             // as more_holds
   std::atomic<bool> poisoned;      // a producer failed: to be skipped. Set before that producer's decrement of pending
   std::atomic<Outcome> outcome;    // valid once fan_out is closed
+  TaskId last_consumer;            // newest task that depends on this one: counts an edge once. The submitter's alone; it stands
+                                   // here because the submitter needs this line then anyway
 
   // ---- reader line
   alignas(64) TaskId id;
@@ -57,7 +59,6 @@ struct alignas(64) TaskSlot {
   // ---- submitter line
   alignas(64) uint64_t payload_end;  // positions in the rings of bytes up to which this slot and older ones reach
   uint64_t heap_end;
-  TaskId last_consumer;              // newest task that depends on this one: counts an edge once
   TaskId last_holder;                // newest task that holds this one's memory
   TaskSlot *next_in_scope;           // tasks that the scope holds
   PoolEdge *overflow;                // edges from the pool

@@ -1,6 +1,5 @@
 #include "graph/tensor_map.h"
 
-#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -10,12 +9,12 @@ namespace {
 constexpr size_t kBucketsMin = 1024;  // a power of two
 }
 
-TensorMap::TensorMap(Liveness liveness) : liveness_(liveness), buckets_(kBucketsMin) {
+TensorMap::TensorMap(Liveness liveness) : liveness_(liveness), entries_(1), buckets_(kBucketsMin) {
   shift_ = 64 - static_cast<unsigned>(std::countr_zero(kBucketsMin));
 }
 
 bool TensorMap::exact_conflict(const Entry &entry, const Region &region) {
-  if (entry.shape != nullptr) return overlap(*entry.shape, region);
+  if (!entry.is_dense) return overlap(entry.extra->shape, region);
   Region dense;
   dense.begin = entry.begin;
   dense.end = entry.end;
@@ -26,211 +25,219 @@ bool TensorMap::exact_conflict(const Entry &entry, const Region &region) {
 bool TensorMap::is_covered(const Entry &entry, const Region &region) {
   if (entry.begin < region.begin || entry.end > region.end) return false;
   if (region.dense) return true;
-  return entry.shape != nullptr && covers(region, *entry.shape);
+  return !entry.is_dense && covers(region, entry.extra->shape);
 }
 
 // ---- entries --------------------------------------------------------------------------------------------------------
 
-TensorMap::Entry *TensorMap::insert(const Region &region) {
+TensorMap::Index TensorMap::insert(const Region &region) {
   sweep();
   return insert_unswept(region);
 }
 
-TensorMap::Entry *TensorMap::insert_unswept(const Region &region) {
-  if (count_ >= buckets_.size()) grow();
-  Entry *entry = free_entries_;
-  if (entry != nullptr)
-    free_entries_ = entry->next_in_bucket;
-  else
-    entry = &entry_pool_.emplace_back();
-  *entry = Entry{};
-  entry->begin = region.begin;
-  entry->end = region.end;
-  entry->prune_at = entry->noted_prune_at = kPruneMin;
+TensorMap::Index TensorMap::insert_unswept(const Region &region) {
+  if (count_ >= buckets_.size()) grow_buckets();
+  const Index index = new_entry();
+  Entry &entry = entries_[index];
+  entry = Entry{};
+  entry.begin = region.begin;
+  entry.end = region.end;
+  entry.is_dense = region.dense;
   if (!region.dense) {
-    if (free_shapes_.empty()) {
-      entry->shape = &shape_pool_.emplace_back(region);
-    } else {
-      entry->shape = free_shapes_.back();
-      free_shapes_.pop_back();
-      *entry->shape = region;
-    }
+    entry.extra = new_extra();
+    entry.extra->shape = region;
   }
-  const unsigned k = class_of(*entry);
-  Entry *&bucket = buckets_[bucket_of(k, region.begin >> k)];
-  entry->next_in_bucket = bucket;
-  bucket = entry;
-  entry->next_in_class = class_first_[k];
-  if (class_first_[k] != nullptr) class_first_[k]->previous_in_class = entry;
-  class_first_[k] = entry;
-  class_count_[k]++;
+  const unsigned k = class_of(entry);
+  SizeClass &size_class = classes_[k];
+  const uint64_t block = region.begin >> k;
+  Index &bucket = buckets_[bucket_of(k, block)];
+  entry.next_in_bucket = bucket;
+  bucket = index;
+  entry.next_in_class = size_class.first;
+  entries_[size_class.first].previous_in_class = index;  // of [0], if there is none: nobody reads it
+  size_class.first = index;
+  size_class.count++;
   classes_used_ |= uint64_t{1} << k;
-  if (region.begin >> k != (region.end - 1) >> k) class_straddlers_[k]++;
-  count_++;
-  peak_ = std::max(peak_, count_);
-  return entry;
+  if (block != (region.end - 1) >> k) size_class.straddlers++;
+  count_stretch(k, block, 1);
+  peak_ = std::max(peak_, ++count_);
+  return index;
 }
 
-void TensorMap::remove(Entry *entry) {
+void TensorMap::remove(Index index) {
+  Entry &entry = entries_[index];
   drop_accesses(entry);
-  const unsigned k = class_of(*entry);
-  Entry **link = &buckets_[bucket_of(k, entry->begin >> k)];
-  while (*link != entry) link = &(*link)->next_in_bucket;
-  *link = entry->next_in_bucket;
-  if (entry->previous_in_class != nullptr)
-    entry->previous_in_class->next_in_class = entry->next_in_class;
+  const unsigned k = class_of(entry);
+  SizeClass &size_class = classes_[k];
+  const uint64_t block = entry.begin >> k;
+  Index *link = &buckets_[bucket_of(k, block)];
+  while (*link != index) link = &entries_[*link].next_in_bucket;
+  *link = entry.next_in_bucket;
+  if (size_class.first == index)
+    size_class.first = entry.next_in_class;
   else
-    class_first_[k] = entry->next_in_class;
-  if (entry->next_in_class != nullptr) entry->next_in_class->previous_in_class = entry->previous_in_class;
-  if (--class_count_[k] == 0) classes_used_ &= ~(uint64_t{1} << k);
-  if (entry->begin >> k != (entry->end - 1) >> k) class_straddlers_[k]--;
-  if (entry->shape != nullptr) free_shapes_.push_back(entry->shape);
-  entry->next_in_bucket = free_entries_;
-  free_entries_ = entry;
+    entries_[entry.previous_in_class].next_in_class = entry.next_in_class;
+  entries_[entry.next_in_class].previous_in_class = entry.previous_in_class;
+  if (--size_class.count == 0) classes_used_ &= ~(uint64_t{1} << k);
+  if (block != (entry.end - 1) >> k) size_class.straddlers--;
+  count_stretch(k, block, UINT32_MAX);
+  if (entry.extra != nullptr) free_extras_.push_back(entry.extra);
+  entry.extra = nullptr;
+  entry.end = 0;
+  entry.next_in_bucket = free_entries_;
+  free_entries_ = index;
   count_--;
 }
 
-void TensorMap::take_out(Entry *entry, const Region &region) {
+void TensorMap::take_out(Index index, const Region &region) {
   Region whole;
-  if (entry->shape != nullptr) {
-    whole = *entry->shape;
-  } else {
-    whole.begin = entry->begin;
-    whole.end = entry->end;
+  if (entries_[index].is_dense) {
+    whole.begin = entries_[index].begin;
+    whole.end = entries_[index].end;
     whole.dense = true;
+  } else {
+    whole = entries_[index].extra->shape;
   }
   Region pieces[kPiecesMax];
   const uint32_t count = subtract(whole, region, pieces);
   if (count == kInseparable) return;
   for (uint32_t i = 0; i < count; i++) {
-    Entry *piece = insert_unswept(pieces[i]);
-    piece->writer = entry->writer;
-    std::copy(std::begin(entry->first_readers), std::end(entry->first_readers), piece->first_readers);
-    // The last piece takes the lists over.
-    const bool is_last = i + 1 == count;
-    piece->more_readers = is_last ? std::exchange(entry->more_readers, nullptr) : copy_of(entry->more_readers);
-    piece->more_count = entry->more_count;
-    piece->prune_at = entry->prune_at;
-    piece->noted_writers = is_last ? std::exchange(entry->noted_writers, nullptr) : copy_of(entry->noted_writers);
-    piece->noted_count = entry->noted_count;
-    piece->noted_prune_at = entry->noted_prune_at;
+    const Index piece_index = insert_unswept(pieces[i]);  // may move the entries
+    Entry &piece = entries_[piece_index];
+    const Entry &entry = entries_[index];
+    piece.writer = entry.writer;
+    std::copy(std::begin(entry.first_readers), std::end(entry.first_readers), piece.first_readers);
+    if (entry.extra == nullptr) continue;
+    if (piece.extra == nullptr) piece.extra = new_extra();
+    if (i + 1 < count) {
+      copy(piece.extra->readers, entry.extra->readers);
+      copy(piece.extra->noted_writers, entry.extra->noted_writers);
+    } else {  // the last piece takes them over
+      std::swap(piece.extra->readers, entry.extra->readers);
+      std::swap(piece.extra->noted_writers, entry.extra->noted_writers);
+    }
   }
-  remove(entry);
+  remove(index);
 }
 
 void TensorMap::write_fresh(const Region &region, TaskId task) {
-  for_each_conflict(region, [&](Entry *entry) { remove(entry); });
-  insert(region)->writer = task;
+  for_each_conflict(region, [&](Index index) { remove(index); });
+  const Index index = insert(region);
+  entries_[index].writer = task;
 }
 
 void TensorMap::note(const Region &region, TaskId task, bool writes) {
-  Entry *same = nullptr;
-  for_each_conflict(region, [&](Entry *entry) {
-    if (is_equal(*entry, region)) same = entry;
+  Index same = 0;
+  for_each_conflict(region, [&](Index index) {
+    if (is_equal(entries_[index], region)) same = index;
   });
-  if (same == nullptr) same = insert(region);
+  if (same == 0) same = insert(region);
   if (writes)
-    add_noted_writer(same, task);
+    add_noted_writer(entries_[same], task);
   else
-    add_reader(same, task);
+    add_reader(entries_[same], task);
+}
+
+TensorMap::Index TensorMap::new_entry() {
+  const Index index = free_entries_;
+  if (index != 0) {
+    free_entries_ = entries_[index].next_in_bucket;
+    return index;
+  }
+  entries_.emplace_back();
+  return static_cast<Index>(entries_.size() - 1);
+}
+
+TensorMap::Extra *TensorMap::new_extra() {
+  if (free_extras_.empty()) {
+    extra_pool_.emplace_back();
+    free_extras_.reserve(extra_pool_.size());  // so that giving it back cannot fail
+    return &extra_pool_.back();
+  }
+  Extra *extra = free_extras_.back();
+  free_extras_.pop_back();
+  return extra;
+}
+
+void TensorMap::count_stretch(unsigned size_class, uint64_t block, uint32_t change) {
+  auto &stretches = classes_[size_class].stretches;
+  if (stretches == nullptr) stretches = std::make_unique<std::array<uint32_t, kStretches>>();
+  (*stretches)[(block >> kStretchBits) % kStretches] += change;
 }
 
 // ---- lists of tasks ---------------------------------------------------------------------------------------------------
 
-void TensorMap::push(TaskChunk *&list, TaskId task) {
-  if (list == nullptr || list->count == std::size(list->ids)) {
+void TensorMap::push(TaskList &list, TaskId task) {
+  if (list.newest == nullptr || list.newest->count == std::size(list.newest->ids)) {
     TaskChunk *chunk = free_chunks_;
     if (chunk != nullptr)
       free_chunks_ = chunk->next;
     else
       chunk = &chunk_pool_.emplace_back();
-    chunk->next = list;
+    chunk->next = list.newest;
     chunk->count = 0;
-    list = chunk;
+    list.newest = chunk;
   }
-  list->ids[list->count++] = task;
+  list.newest->ids[list.newest->count++] = task;
+  list.count++;
 }
 
-TensorMap::TaskChunk *TensorMap::copy_of(const TaskChunk *list) {
-  TaskChunk *copy = nullptr;
-  for (; list != nullptr; list = list->next) {
-    for (uint32_t i = 0; i < list->count; i++) push(copy, list->ids[i]);
-  }
-  return copy;
+void TensorMap::copy(TaskList &to, const TaskList &from) {
+  auto push_to = [this, &to](TaskId task) { push(to, task); };
+  for_each_task(from, push_to);
+  to.prune_at = from.prune_at;
 }
 
-void TensorMap::drop(TaskChunk *&list) {
-  while (TaskChunk *chunk = list) {
-    list = chunk->next;
+void TensorMap::drop(TaskList &list) {
+  while (TaskChunk *chunk = list.newest) {
+    list.newest = chunk->next;
     chunk->next = free_chunks_;
     free_chunks_ = chunk;
   }
+  list.count = 0;
+  list.prune_at = kPruneMin;
 }
 
-uint32_t TensorMap::prune(TaskChunk *&list) {
-  TaskChunk *kept = nullptr;
-  uint32_t count = 0;
-  while (TaskChunk *chunk = list) {
-    list = chunk->next;
-    for (uint32_t i = 0; i < chunk->count; i++) {
-      if (!is_current(chunk->ids[i])) continue;
-      push(kept, chunk->ids[i]);
-      count++;
-    }
-    chunk->next = free_chunks_;
-    free_chunks_ = chunk;
-  }
+void TensorMap::prune(TaskList &list) {
+  TaskList kept;
+  auto keep = [this, &kept](TaskId task) {
+    if (is_current(task)) push(kept, task);
+  };
+  for_each_task(list, keep);
+  drop(list);
   list = kept;
-  return count;
+  list.prune_at = std::max(kPruneMin, list.count * 2);
 }
 
-void TensorMap::add_reader(Entry *entry, TaskId task) {
-  // A task that reads one region through several arguments is usually seen here; otherwise it is listed twice, no harm done.
-  for (TaskId &reader : entry->first_readers) {
+void TensorMap::add(TaskList &list, TaskId task) {
+  if (list.newest != nullptr && list.newest->ids[list.newest->count - 1] == task) return;
+  if (list.count >= list.prune_at) prune(list);
+  push(list, task);
+}
+
+// A task that reads one region through several arguments is mostly seen here; otherwise it is listed twice, which does no harm.
+void TensorMap::add_reader(Entry &entry, TaskId task) {
+  for (TaskId &reader : entry.first_readers) {
     if (reader == task) return;
     if (reader != 0) continue;
     reader = task;
     return;
   }
-  TaskChunk *&list = entry->more_readers;
-  if (list != nullptr && list->ids[list->count - 1] == task) return;
-  if (entry->more_count >= entry->prune_at) {
-    entry->more_count = prune(list);
-    entry->prune_at = std::max(kPruneMin, entry->more_count * 2);
-  }
-  push(list, task);
-  entry->more_count++;
+  if (entry.extra == nullptr) entry.extra = new_extra();
+  add(entry.extra->readers, task);
 }
 
-void TensorMap::add_noted_writer(Entry *entry, TaskId task) {
-  if (entry->noted_count >= entry->noted_prune_at) {
-    entry->noted_count = prune(entry->noted_writers);
-    entry->noted_prune_at = std::max(kPruneMin, entry->noted_count * 2);
-  }
-  push(entry->noted_writers, task);
-  entry->noted_count++;
-}
-
-void TensorMap::drop_accesses(Entry *entry) {
-  entry->first_readers[0] = entry->first_readers[1] = 0;
-  if (entry->more_readers != nullptr) {
-    drop(entry->more_readers);
-    entry->more_count = 0;
-    entry->prune_at = kPruneMin;
-  }
-  if (entry->noted_writers != nullptr) {
-    drop(entry->noted_writers);
-    entry->noted_count = 0;
-    entry->noted_prune_at = kPruneMin;
-  }
+void TensorMap::add_noted_writer(Entry &entry, TaskId task) {
+  if (entry.extra == nullptr) entry.extra = new_extra();
+  add(entry.extra->noted_writers, task);
 }
 
 // ---- what is over -------------------------------------------------------------------------------------------------------
 
-bool TensorMap::is_any_current(const TaskChunk *list) const {
-  for (; list != nullptr; list = list->next) {
-    for (uint32_t i = 0; i < list->count; i++) {
-      if (is_current(list->ids[i])) return true;
+bool TensorMap::is_any_current(const TaskList &list) const {
+  for (const TaskChunk *chunk = list.newest; chunk != nullptr; chunk = chunk->next) {
+    for (uint32_t i = chunk->count; i > 0; i--) {
+      if (is_current(chunk->ids[i - 1])) return true;
     }
   }
   return false;
@@ -241,41 +248,35 @@ bool TensorMap::is_dead(const Entry &entry) const {
   for (const TaskId reader : entry.first_readers) {
     if (reader != 0 && is_current(reader)) return false;
   }
-  return !is_any_current(entry.more_readers) && !is_any_current(entry.noted_writers);
+  return entry.extra == nullptr || (!is_any_current(entry.extra->readers) && !is_any_current(entry.extra->noted_writers));
 }
 
-// Two buckets per insertion: the hand goes round once while the map takes in half as many entries as it has buckets.
+// Two entries per insertion: at most as many dead ones as live ones stay for long.
 void TensorMap::sweep() {
-  for (int step = 0; step < 2; step++) {
-    for (Entry *entry = buckets_[hand_], *next; entry != nullptr; entry = next) {
-      next = entry->next_in_bucket;
-      if (is_dead(*entry)) remove(entry);
-    }
-    hand_ = (hand_ + 1) & (buckets_.size() - 1);
+  for (int step = 0; step < 2 && entries_.size() > 1; step++) {
+    if (++hand_ >= entries_.size()) hand_ = 1;
+    const Entry &entry = entries_[hand_];
+    if (entry.end != 0 && is_dead(entry)) remove(hand_);
   }
 }
 
-void TensorMap::grow() {
-  std::vector<Entry *> old(buckets_.size() * 2);
-  old.swap(buckets_);
+void TensorMap::grow_buckets() {
+  buckets_.assign(buckets_.size() * 2, 0);
   shift_--;
-  hand_ = 0;
-  for (Entry *entry : old) {
-    while (entry != nullptr) {
-      Entry *next = entry->next_in_bucket;
-      const unsigned k = class_of(*entry);
-      Entry *&bucket = buckets_[bucket_of(k, entry->begin >> k)];
-      entry->next_in_bucket = bucket;
-      bucket = entry;
-      entry = next;
-    }
+  for (Index index = 1; index < entries_.size(); index++) {
+    Entry &entry = entries_[index];
+    if (entry.end == 0) continue;
+    const unsigned k = class_of(entry);
+    Index &bucket = buckets_[bucket_of(k, entry.begin >> k)];
+    entry.next_in_bucket = bucket;
+    bucket = index;
   }
 }
 
 void TensorMap::clear() {
   for (uint64_t classes = classes_used_; classes != 0; classes &= classes - 1) {
     const int k = std::countr_zero(classes);
-    while (class_first_[k] != nullptr) remove(class_first_[k]);
+    while (classes_[static_cast<size_t>(k)].first != 0) remove(classes_[static_cast<size_t>(k)].first);
   }
   partial_.clear();  // not empty after a write that ran out of memory
   peak_ = 0;
