@@ -208,8 +208,9 @@ typedef struct simpler_callable_desc {
   { sizeof(simpler_callable_desc), NULL, NULL, 0, NULL, NULL, 0, NULL, 0, 0, 0 }
 
 /* Loads a callable on every chip at once and returns when all have it. At any time, from any thread, also while runs are
- * in flight. If one chip refuses, none keeps it. Equal content (SHA-256 over description and image bytes) shares one
- * loaded copy; each call returns a handle of its own. This process does not execute the code, unless chips are in-process.
+ * in flight. If one chip refuses, none keeps it; chips that were lost before are left out. Equal content (SHA-256 over
+ * description and image bytes) shares one loaded copy; each call returns a handle of its own. This process does not execute
+ * the code, unless chips are in-process.
  * LOAD_IMAGE, LOAD_SYMBOL, LOAD_VERSION, CAPACITY_CALLABLES, NOT_FOUND (path), CHIP_LOST, SYSTEM_ERROR. */
 SIMPLER_API simpler_status simpler_worker_register(simpler_worker *worker, const simpler_callable_desc *desc,
                                                    simpler_callable **callable, simpler_error **err);

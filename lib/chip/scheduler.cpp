@@ -223,7 +223,9 @@ void Scheduler::record_failure(const Worker &self, const graph::TaskSlot &task, 
   error.kernel = kernel.id;
   error.task = task.id;
   if (payload.label() != nullptr) error.task_label = payload.label();
-  error.message = fmt::format("kernel {} (\"{}\") failed with code {}: {}", kernel.id, kernel.name, failure.code, failure.text);
+  error.message = fmt::format("kernel {} (\"{}\") of task {}{}{}{} failed with code {}: {}", kernel.id, kernel.name, task.id,
+                              error.task_label.empty() ? "" : " (\"", error.task_label, error.task_label.empty() ? "" : "\")",
+                              failure.code, failure.text);
   if (payload.block_count > 1)
     error.message += fmt::format(" (block {} of {})", registers_[self.core].block.load(std::memory_order_relaxed), payload.block_count);
   failure_.record(std::move(error));
