@@ -209,5 +209,5 @@ int main(void) {
       API_TEST_BOTH(bad_sizes_are_refused),
       API_TEST_BOTH(pieces_grow_together_again),
   };
-  return simpler_run_tests(tests);
+  return api_run_tests(tests);
 }

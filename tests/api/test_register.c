@@ -667,5 +667,5 @@ int main(void) {
       API_TEST_BOTH(bad_descriptions_are_refused_by_name),
       API_TEST_BOTH(arguments_are_checked_against_the_signature),
   };
-  return simpler_run_tests(tests);
+  return api_run_tests(tests);
 }

@@ -455,5 +455,5 @@ int main(void) {
       API_TEST_BOTH(run_options_make_rings_smaller),
       API_TEST_BOTH(times_are_reported),
   };
-  return simpler_run_tests(tests);
+  return api_run_tests(tests);
 }

@@ -495,5 +495,5 @@ int main(void) {
       API_TEST_BOTH(bad_tensors_are_refused_by_name),
       API_TEST_BOTH(bad_tasks_are_refused_by_name),
   };
-  return simpler_run_tests(tests);
+  return api_run_tests(tests);
 }

@@ -838,5 +838,5 @@ int main(void) {
       API_TEST(callables_are_not_loaded_into_the_host),
       API_TEST(P137_a_chip_process_has_few_threads),
   };
-  return simpler_run_tests(tests);
+  return api_run_tests(tests);
 }

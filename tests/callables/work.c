@@ -118,7 +118,7 @@ void fail(const simpler_kernel_context *context, const simpler_args *args) {
 }
 
 void crash(const simpler_kernel_context *context UNUSED, const simpler_args *args UNUSED) {
-  int *volatile nowhere = NULL;
+  volatile int *volatile nowhere = NULL;
   *nowhere = 1;
 }
 

@@ -59,6 +59,12 @@ static int tear_down(void **state) {
 simpler_test_fixture api_on_processes = {set_up_processes, tear_down};
 simpler_test_fixture api_in_process = {set_up_in_process, tear_down};
 
+void api_warm_up(void) {
+  simpler_worker *worker = NULL;
+  simpler_worker_create(NULL, &worker, NULL);
+  simpler_worker_destroy(worker, NULL);
+}
+
 bool api_is_in_process(void *state) { return ((api_fixture *)state)->isolation == SIMPLER_ISOLATION_IN_PROCESS; }
 
 bool api_is_sanitized(void) {

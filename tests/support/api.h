@@ -38,6 +38,11 @@ extern simpler_test_fixture api_in_process;
 /* Both. */
 #define API_TEST_BOTH(function) API_TEST(function), API_TEST_IN_PROCESS(function)
 
+/* simpler_run_tests after a worker has been made and closed once: what libuv keeps for the life of the process is then there,
+ * and is not taken for something left behind. */
+#define api_run_tests(tests) (api_warm_up(), simpler_run_tests(tests))
+void api_warm_up(void);
+
 /* Whether the chips of this test are in-process. */
 bool api_is_in_process(void *state);
 
