@@ -196,6 +196,7 @@ graph::TaskSlot *Scheduler::dispose(uint32_t worker, graph::TaskSlot *ready, boo
     }
     if (keep_first && first == nullptr) {
       first = &task;
+      first->next_ready = nullptr;  // a chain of its own: it may come back here
       continue;
     }
     queue_.add(worker, task, payload.ordinal);
