@@ -390,6 +390,15 @@ void explicit_order(simpler_orch *orch, const simpler_args *args) {
   simpler_orch_scope_end(orch);
 }
 
+// In each round element 0 is counted up, then `readers` tasks read it and each counts up an element of its own.
+void fan(simpler_orch *orch, const simpler_args *args) {
+  for (uint64_t round = 0; round < args->scalars[1]; round++) {
+    Task(kCount).tensor(element(args, 0), SIMPLER_TAG_INOUT).submit(orch);
+    for (uint64_t i = 1; i <= args->scalars[2]; i++)
+      Task(kCount).tensor(element(args, i), SIMPLER_TAG_INOUT).tensor(element(args, 0), SIMPLER_TAG_INPUT).submit(orch);
+  }
+}
+
 int scenarios(simpler_orch *orch, const simpler_args *args) {
   switch (args->scalars[0]) {
     case kScenarioNothing:
@@ -446,6 +455,9 @@ int scenarios(simpler_orch *orch, const simpler_args *args) {
       words(args)[0] = simpler_orch_cluster_count(orch);
       words(args)[1] = simpler_orch_core_count(orch, SIMPLER_CORE_AIC);
       words(args)[2] = simpler_orch_core_count(orch, SIMPLER_CORE_AIV);
+      return 0;
+    case kScenarioFan:
+      fan(orch, args);
       return 0;
     default:
       return simpler_orch_fail(orch, 1, "no such scenario");

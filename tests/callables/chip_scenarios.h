@@ -22,6 +22,7 @@ enum Scenario : uint64_t {
   kScenarioLog,
   kScenarioManual,  // scalar: tasks
   kScenarioCounts,
+  kScenarioFan,  // scalars: rounds, readers; a writer and its readers, again and again
 };
 
 enum Mistake : uint64_t {

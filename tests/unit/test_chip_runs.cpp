@@ -263,6 +263,18 @@ void independent_tasks_all_run_once(void **) {
   }
 }
 
+// More than the orchestrator thread takes on at once while it helps, with many tasks made ready together.
+void fans_run_each_task_once(void **) {
+  Host host;
+  host.load("chip_scenarios");
+  for (int round = 0; round < 5; round++) {
+    host.clear();
+    const control::RunCounts counts = host.run_well({kScenarioFan, 200, 100}, 128);
+    assert_int_equal(counts.tasks_done, 200 * 101);
+    for (uint64_t i = 0; i <= 100; i++) assert_int_equal(host.words()[i], 200);
+  }
+}
+
 void chain_runs_in_order(void **) {
   Host host;
   host.load("chip_scenarios");
@@ -596,6 +608,7 @@ int main() {
       cmocka_unit_test(run_that_submits_nothing_ends),
       cmocka_unit_test(each_shape_runs_once_on_its_type_of_core),
       cmocka_unit_test(independent_tasks_all_run_once),
+      cmocka_unit_test(fans_run_each_task_once),
       cmocka_unit_test(chain_runs_in_order),
       cmocka_unit_test(spmd_runs_every_block_once_also_when_blocks_outnumber_cores),
       cmocka_unit_test(fewer_cores_than_carriers_is_no_trouble),
