@@ -138,9 +138,9 @@ struct ChipProcess::State : std::enable_shared_from_this<ChipProcess::State> {
   void on_read(ssize_t bytes, const uv_buf_t *buffer) {
     if (bytes == 0) return;
     if (bytes < 0) {
-      // Its end of the pipe is closed: it is dead, or of no use any more.
+      // Its end of the pipe is closed: it is dead, about to end as it was asked to, or of no use any more.
       uv_read_stop(reinterpret_cast<uv_stream_t *>(&pipe));
-      if (phase != Phase::kGone) give_up(error(SIMPLER_CHIP_LOST, fmt::format("{} closed its control pipe", name())));
+      if (phase != Phase::kGone && !expected) give_up(error(SIMPLER_CHIP_LOST, fmt::format("{} closed its control pipe", name())));
       return;
     }
     try {
