@@ -1,3 +1,6 @@
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* lstat */
+#endif
 #include "npy.h"
 
 #include <errno.h>
@@ -5,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "npy.c stores numbers as the machine has them: little-endian machines only"
@@ -257,7 +261,8 @@ int npy_write(const char *path, const npy_array *array, npy_error *error) {
     ok = 0;
   }
   if (!ok) {
-    remove(path);
+    struct stat status; /* a device or a pipe is not ours to remove */
+    if (lstat(path, &status) == 0 && S_ISREG(status.st_mode)) remove(path);
     return fail(error, path, "%s", strerror(cause));
   }
   return 1;

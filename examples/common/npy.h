@@ -27,7 +27,7 @@ typedef struct npy_error {
 /* 1 on success: `array` is filled in and has to be freed with npy_free. 0 on failure. */
 int npy_read(const char *path, npy_array *array, npy_error *error);
 
-/* 1 on success, 0 on failure; a file that could not be written completely is removed. */
+/* 1 on success, 0 on failure; a regular file that could not be written completely is removed. */
 int npy_write(const char *path, const npy_array *array, npy_error *error);
 
 /* Frees the data and clears the array. */
