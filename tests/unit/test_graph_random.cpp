@@ -1,15 +1,19 @@
-// lib/graph against an oracle: random graphs of random views, run in random order on one thread, must give what running the
-// tasks one by one gives; and several threads must agree with it too.
+// lib/graph against oracles: random graphs of random views, scopes, tags, explicit dependencies and failures, in random order on
+// one thread and on several, must give what running the tasks one by one gives; and each task must wait for, and be skipped
+// with, exactly whom a byte-by-byte record of writers and readers names.
 //
 // A failing seed is printed; SEED=<number> runs that one alone.
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -25,14 +29,9 @@ namespace {
 
 constexpr uint64_t kArenaBytes = 512;
 constexpr uint64_t kSeeds = 4000;
+constexpr uint64_t kThreadedSeeds = 150;
 
-// What a task of the test does: reads every byte of its inputs and writes a value that depends on all of them.
-struct Work {
-  uint64_t number = 0;
-  std::vector<simpler_tensor> views;
-  std::vector<simpler_tag> tags;
-  bool fails = false;
-};
+// ---- views and what tasks do with them ------------------------------------------------------------------------------
 
 template <class Visit>
 void for_each_byte(const simpler_tensor &t, Visit visit) {
@@ -49,298 +48,428 @@ void for_each_byte(const simpler_tensor &t, Visit visit) {
   }
 }
 
-void do_work(const Work &work) {
-  uint8_t sum = static_cast<uint8_t>(work.number * 37 + 11);
-  for (size_t i = 0; i < work.views.size(); i++) {
-    if (work.tags[i] != SIMPLER_TAG_INPUT && work.tags[i] != SIMPLER_TAG_INOUT) continue;
-    for_each_byte(work.views[i], [&](const uint8_t *byte) { sum = static_cast<uint8_t>(sum * 31 + *byte); });
-  }
-  for (size_t i = 0; i < work.views.size(); i++) {
-    if (work.tags[i] == SIMPLER_TAG_INPUT || work.tags[i] == SIMPLER_TAG_NO_DEP) continue;
-    for_each_byte(work.views[i], [&](uint8_t *byte) { *byte = static_cast<uint8_t>(sum = static_cast<uint8_t>(sum * 5 + 1)); });
-  }
-}
+bool reads(simpler_tag tag) { return tag == SIMPLER_TAG_INPUT || tag == SIMPLER_TAG_INOUT; }
+bool writes(simpler_tag tag) { return tag != SIMPLER_TAG_INPUT && tag != SIMPLER_TAG_NO_DEP; }
 
-simpler_tensor random_view(std::mt19937_64 &random, uint8_t *base) {
-  auto below = [&](uint64_t n) { return random() % n; };
-  static const simpler_dtype dtypes[] = {SIMPLER_DTYPE_UINT8, SIMPLER_DTYPE_INT16, SIMPLER_DTYPE_FLOAT32};
-  const simpler_dtype dtype = dtypes[below(3)];
-  const uint64_t bytes = simpler_dtype_bits(dtype) / 8;
-  simpler_tensor t;
-  if (below(3) == 0) {  // an interval anywhere
-    const uint64_t start = below(kArenaBytes - 32) / bytes * bytes;
-    const uint64_t count = below(32) / bytes;
-    t = simpler_tensor_make(dtype, 1, &count);
-    t.data = base + start;
-  } else {  // a tile of a matrix whose rows have 32 or 64 bytes, maybe with steps, maybe transposed
-    const uint64_t row = below(2) == 0 ? 32 : 64;
-    const uint64_t step = 1 + below(2);
-    const uint64_t rows = 1 + below(4);
-    const uint64_t columns = 1 + below(row / bytes);
-    const uint64_t first_row = below(kArenaBytes / row - rows * step + 1);
-    const uint64_t first_column = below(row / bytes - columns + 1);
-    const uint64_t shape[] = {rows, columns};
-    t = simpler_tensor_make(dtype, 2, shape);
-    t.strides[0] = row / bytes * step;
-    t.data = base + first_row * row + first_column * bytes;
-    if (below(4) == 0) t = simpler_tensor_transpose(&t, 0, 1);
-  }
-  t.allocation = base;
-  t.allocation_bytes = kArenaBytes;
-  return t;
-}
+struct Use {
+  simpler_tensor view;
+  uint8_t *oracle;  // where the oracle keeps the bytes of view.allocation
+  uint64_t first;   // number of that byte in the record of accesses
+  simpler_tag tag;
 
-// The same random program builds the graph for the engine and the list for the oracle.
-struct Program {
-  std::mt19937_64 random;
-  explicit Program(uint64_t seed) : random(seed) {}
-  uint64_t below(uint64_t n) { return random() % n; }
+  simpler_tensor oracle_view() const {
+    simpler_tensor t = view;
+    t.data = oracle + (static_cast<uint8_t *>(view.data) - static_cast<uint8_t *>(view.allocation));
+    return t;
+  }
 };
 
-struct Seeded {
-  alignas(64) uint8_t arena[kArenaBytes] = {};
-  alignas(64) uint8_t expected[kArenaBytes] = {};
-  std::vector<std::unique_ptr<std::byte[]>> heaps;
-  std::vector<TaskSlot *> ready;
-  std::mt19937_64 schedule;
-  Engine *engine = nullptr;
+struct Work {
+  uint64_t number = 0;
+  TaskId id = 0;
+  bool fails = false;
+  bool is_abandoned = false;
+  std::vector<Use> uses;
+  std::set<Work *> producers;        // that it must wait for
+  std::set<Work *> near_producers;   // that it may wait for: their hulls meet
+  std::atomic<bool> has_ended{false};
+  bool has_run = false;
 
-  bool run_one() {
-    if (ready.empty()) return false;
-    const size_t pick = schedule() % ready.size();
-    TaskSlot *task = ready[pick];
-    ready.erase(ready.begin() + static_cast<ptrdiff_t>(pick));
-    do_work(**static_cast<Work **>(task->payload));
-    for (TaskSlot *next = engine->complete(*task, Outcome::kDone); next != nullptr;) {
-      TaskSlot *after = next->next_ready;
-      ready.push_back(next);
-      next = after;
+  bool went_well() const { return has_run && !fails; }
+};
+
+// Reads every byte of its inputs and writes values that depend on all of them.
+void do_work(const Work &work, bool for_oracle) {
+  uint8_t sum = static_cast<uint8_t>(work.number * 37 + 11);
+  for (const Use &use : work.uses) {
+    if (!reads(use.tag)) continue;
+    for_each_byte(for_oracle ? use.oracle_view() : use.view, [&](const uint8_t *byte) { sum = static_cast<uint8_t>(sum * 31 + *byte); });
+  }
+  for (const Use &use : work.uses) {
+    if (!writes(use.tag)) continue;
+    for_each_byte(for_oracle ? use.oracle_view() : use.view, [&](uint8_t *byte) { *byte = sum = static_cast<uint8_t>(sum * 5 + 1); });
+  }
+}
+
+// Per byte the last writer and the readers since.
+class AccessRecord {
+ public:
+  uint64_t add_bytes(uint64_t count) {
+    const uint64_t first = bytes_.size();
+    bytes_.resize(first + count);
+    return first;
+  }
+  void access(Work &work, const Use &use) {
+    for_each_byte(use.view, [&](const uint8_t *at) {
+      Byte &byte = bytes_[use.first + static_cast<uint64_t>(at - static_cast<uint8_t *>(use.view.allocation))];
+      if (byte.writer != nullptr) work.producers.insert(byte.writer);
+      if (writes(use.tag)) {
+        work.producers.insert(byte.readers.begin(), byte.readers.end());
+        byte.readers.clear();
+        byte.writer = &work;
+      } else if (byte.readers.empty() || byte.readers.back() != &work) {
+        byte.readers.push_back(&work);
+      }
+    });
+    work.producers.erase(&work);
+  }
+
+ private:
+  struct Byte {
+    Work *writer = nullptr;
+    std::vector<Work *> readers;
+  };
+  std::vector<Byte> bytes_;
+};
+
+bool hulls_meet(const Work &a, const Work &b) {
+  for (const Use &x : a.uses) {
+    for (const Use &y : b.uses) {
+      if (x.view.allocation != y.view.allocation || x.first != y.first) continue;
+      if (!writes(x.tag) && !writes(y.tag)) continue;
+      if (x.tag == SIMPLER_TAG_NO_DEP || y.tag == SIMPLER_TAG_NO_DEP) continue;
+      Region r;
+      Region s;
+      if (region_of(x.view, r) && region_of(y.view, s) && r.begin < s.end && s.begin < r.end) return true;
+    }
+  }
+  return false;
+}
+
+// ---- executors ------------------------------------------------------------------------------------------------------
+
+// Ready tasks, taken in random order: by the blocked submitter itself, or by threads.
+class Executor {
+ public:
+  Executor(uint64_t seed, int threads) : schedule_(seed) {
+    for (int i = 0; i < threads; i++) {
+      threads_.emplace_back([this] {
+        while (run_one(true)) {
+        }
+      });
+    }
+  }
+  ~Executor() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+      changed_.notify_all();
+    }
+    for (std::thread &thread : threads_) thread.join();
+  }
+  void attach(Engine &engine) { engine_ = &engine; }
+  bool has_threads() const { return !threads_.empty(); }
+  void push(TaskSlot *chain) {
+    const std::lock_guard lock(mutex_);
+    for (TaskSlot *next; chain != nullptr; chain = next) {
+      next = chain->next_ready;
+      ready_.push_back(chain);
+    }
+    changed_.notify_all();
+  }
+  bool run_one(bool waits = false) {
+    TaskSlot *task = pop(waits);
+    if (task == nullptr) return false;
+    Work &work = **static_cast<Work **>(task->payload);
+    for (const Work *producer : work.producers) {
+      if (!producer->has_ended.load(std::memory_order_relaxed)) too_early_.fetch_add(1);
+      if (!producer->went_well()) not_skipped_.fetch_add(1);
+    }
+    work.has_run = true;
+    if (!work.fails) do_work(work, false);
+    work.has_ended.store(true, std::memory_order_relaxed);
+    push(engine_->complete(*task, work.fails ? Outcome::kFailed : Outcome::kDone));
+    return true;
+  }
+  uint64_t too_early() const { return too_early_; }
+  uint64_t not_skipped() const { return not_skipped_; }
+
+ private:
+  TaskSlot *pop(bool waits) {
+    std::unique_lock lock(mutex_);
+    if (waits) changed_.wait(lock, [&] { return is_over_ || !ready_.empty(); });
+    if (ready_.empty()) return nullptr;
+    std::swap(ready_[schedule_() % ready_.size()], ready_.back());
+    TaskSlot *task = ready_.back();
+    ready_.pop_back();
+    return task;
+  }
+
+  std::mutex mutex_;  // guards ready_, schedule_, is_over_
+  std::condition_variable changed_;
+  std::vector<TaskSlot *> ready_;
+  std::mt19937_64 schedule_;
+  bool is_over_ = false;
+  Engine *engine_ = nullptr;
+  std::atomic<uint64_t> too_early_{0};
+  std::atomic<uint64_t> not_skipped_{0};
+  std::vector<std::thread> threads_;
+};
+
+// ---- programs -------------------------------------------------------------------------------------------------------
+
+// Of the last two every relation is known exactly. Manual scopes are in the first only: what is written in one does not replace
+// what was known before it, so that later tasks wait for more than the record says.
+enum class Views { kAll, kIntervals, kTiles };
+
+// One engine, one arena, two runs of a random program.
+class Program {
+ public:
+  Program(uint64_t seed, Views views, int threads)
+      : seed_(seed), views_(views), random_(seed), executor_(seed * 7919 + 1, threads) {
+    EngineOptions options;
+    options.window = views == Views::kAll ? uint32_t{4} << below(4) : 128;
+    options.heap_bytes = 64u << (4 + below(4));
+    window_ = options.window;
+    heap_bytes_ = options.heap_bytes;
+    options.heap_memory = [this](uint32_t, uint64_t bytes) {
+      heaps_.push_back(std::make_unique<std::byte[]>(bytes));
+      return heaps_.back().get();
+    };
+    if (threads == 0) options.help = [this] { return executor_.run_one(); };
+    engine_ = std::make_unique<Engine>(options);
+    executor_.attach(*engine_);
+  }
+
+  void run(int number) {
+    memset(arena_, number, sizeof arena_);
+    memset(expected_, number, sizeof expected_);
+    works_.clear();
+    record_ = AccessRecord();
+    arena_first_ = record_.add_bytes(kArenaBytes);
+    scopes_.clear();
+    engine_->begin_run({});
+    begin_scope(false);
+    for (uint64_t steps = 10 + below(60); steps > 0; steps--) {
+      const uint64_t action = below(14);
+      if (action == 0 && scopes_.size() < 4) {
+        begin_scope(scopes_.back().is_manual || (views_ == Views::kAll && below(3) == 0));
+      } else if (action == 1 && scopes_.size() > 1) {
+        engine_->scope_end();
+        scopes_.pop_back();
+      } else if (action == 2 && has_room_for_memory()) {
+        allocate();
+      } else if (!submit()) {
+        break;
+      }
+      for (uint64_t k = executor_.has_threads() ? 0 : below(3); k > 0; k--) executor_.run_one();
+    }
+    engine_->end_run();
+    check(number);
+  }
+
+ private:
+  struct Memory {
+    simpler_tensor view;
+    uint8_t *oracle;
+    uint64_t first;
+  };
+  struct OpenScope {
+    bool is_manual;
+    std::vector<Memory> memories;
+  };
+
+  uint64_t below(uint64_t n) { return random_() % n; }
+
+  void begin_scope(bool is_manual) {
+    engine_->scope_begin(is_manual ? ScopeMode::kManual : ScopeMode::kAuto);
+    scopes_.push_back({is_manual, {}});
+  }
+  // Mostly keeps the scope from blocking its own rings; other tasks may still do so, which then is a deadlock with a cause.
+  bool has_room_for_memory() const {
+    const uint64_t count = scopes_.back().memories.size() + 1;
+    return count + 1 < window_ / 2 && count * 128 <= heap_bytes_;
+  }
+  Memory make_memory(std::byte *data, uint64_t bytes, TaskId owner) {
+    Memory memory;
+    memory.view = simpler_tensor_make(SIMPLER_DTYPE_UINT8, 1, &bytes);
+    memory.view.data = memory.view.allocation = data;
+    memory.view.allocation_bytes = bytes;
+    memory.view.owner = owner;
+    oracle_memory_.push_back(std::make_unique<uint8_t[]>(bytes));
+    memory.oracle = oracle_memory_.back().get();
+    memory.first = record_.add_bytes(bytes);
+    return memory;
+  }
+  void allocate() {
+    try {
+      TaskId owner = 0;
+      const HeapBlock block = engine_->allocate(1 + below(64), &owner);
+      for (uint64_t i = 0; i < block.bytes; i++) assert_int_equal(static_cast<int>(block.data[i]), 0);
+      scopes_.back().memories.push_back(make_memory(block.data, block.bytes, owner));
+    } catch (const Error &error) {
+      check_deadlock(error);
+    }
+  }
+  void check_deadlock(const Error &error) {
+    if (scopes_.back().memories.empty()) fail_msg("seed %lu: a deadlock without cause: %s", seed_, error.what());
+  }
+
+  Use random_use() {
+    static const simpler_tag tags[] = {SIMPLER_TAG_INPUT, SIMPLER_TAG_INPUT, SIMPLER_TAG_INPUT, SIMPLER_TAG_INOUT,
+                                       SIMPLER_TAG_INOUT, SIMPLER_TAG_OUTPUT_EXISTING, SIMPLER_TAG_NO_DEP};
+    const simpler_tag tag = tags[below(7)];
+    const std::vector<Memory> &memories = scopes_[below(scopes_.size())].memories;
+    if (below(2) == 0 && !memories.empty()) {
+      const Memory &memory = memories[below(memories.size())];
+      const uint64_t start = below(memory.view.shape[0]);
+      return {simpler_tensor_slice(&memory.view, 0, start, below(memory.view.shape[0] - start + 1)), memory.oracle, memory.first, tag};
+    }
+    return {random_view(), expected_, arena_first_, tag};
+  }
+  simpler_tensor random_view() {
+    static const simpler_dtype dtypes[] = {SIMPLER_DTYPE_UINT8, SIMPLER_DTYPE_INT16, SIMPLER_DTYPE_FLOAT32};
+    const simpler_dtype dtype = dtypes[below(3)];
+    const uint64_t bytes = simpler_dtype_bits(dtype) / 8;
+    simpler_tensor t;
+    if (views_ == Views::kIntervals || (views_ == Views::kAll && below(3) == 0)) {
+      const uint64_t start = below(kArenaBytes - 48) / bytes * bytes;
+      const uint64_t count = below(48) / bytes;
+      t = simpler_tensor_make(dtype, 1, &count);
+      t.data = arena_ + start;
+    } else {  // a tile of a matrix, maybe with steps between rows, maybe transposed
+      const uint64_t row = views_ == Views::kTiles || below(2) == 0 ? 32 : 64;
+      const uint64_t step = views_ == Views::kTiles ? 1 : 1 + below(2);
+      const uint64_t columns = below(5) == 0 ? row / bytes : 1 + below(row / bytes);
+      // A piece of one row is an interval; cut out of whole rows it leaves intervals that are no blocks of rows.
+      const uint64_t rows = (views_ == Views::kTiles && columns != row / bytes ? 2 : 1) + below(3);
+      const uint64_t first_row = below(kArenaBytes / row - rows * step + 1);
+      const uint64_t first_column = below(row / bytes - columns + 1);
+      const uint64_t shape[] = {rows, columns};
+      t = simpler_tensor_make(dtype, 2, shape);
+      t.strides[0] = row / bytes * step;
+      t.data = arena_ + first_row * row + first_column * bytes;
+      if (below(4) == 0) t = simpler_tensor_transpose(&t, 0, 1);
+    }
+    t.allocation = arena_;
+    t.allocation_bytes = kArenaBytes;
+    return t;
+  }
+
+  bool submit() {
+    const bool makes_output = below(3) == 0 && has_room_for_memory();
+    const uint64_t sizes[] = {16 + below(48)};
+    HeapBlock block;
+    TaskSlot *task = nullptr;
+    try {
+      task = engine_->open(sizeof(Work *), makes_output ? std::span<const uint64_t>(sizes) : std::span<const uint64_t>(), &block);
+    } catch (const Error &error) {
+      check_deadlock(error);
+      return false;
+    }
+    assert_non_null(task);
+    Work &work = works_.emplace_back();
+    *static_cast<Work **>(task->payload) = &work;
+    work.number = works_.size();
+    work.id = task->id;
+    work.fails = below(40) == 0;
+    work.is_abandoned = below(60) == 0;
+    for (uint64_t i = below(4); i > 0; i--) work.uses.push_back(random_use());
+    if (makes_output) {
+      const Memory memory = make_memory(block.data, sizes[0], task->id);
+      work.uses.push_back({memory.view, memory.oracle, memory.first, SIMPLER_TAG_OUTPUT});
+      scopes_.back().memories.push_back(memory);
+    }
+    for (Work &other : works_) {
+      if (&other != &work && hulls_meet(other, work)) work.near_producers.insert(&other);
+    }
+    for (const Use &use : work.uses) {
+      engine_->access(*task, use.view, use.tag);
+      if (use.tag != SIMPLER_TAG_NO_DEP) record_.access(work, use);
+    }
+    if (scopes_.back().is_manual) {
+      for (const Work *producer : work.producers) engine_->after(*task, producer->id);
+    }
+    if (works_.size() > 1 && below(5) == 0) {
+      Work &producer = works_[below(works_.size() - 1)];
+      engine_->after(*task, producer.id);
+      work.producers.insert(&producer);
+      work.near_producers.insert(&producer);
+    }
+    if (!old_ids_.empty() && below(8) == 0) engine_->after(*task, old_ids_[below(old_ids_.size())]);
+    edges_ += work.producers.size();
+    if (work.is_abandoned) {
+      work.has_ended.store(true, std::memory_order_relaxed);
+      engine_->abandon(*task);
+    } else if (engine_->commit(*task)) {
+      task->next_ready = nullptr;
+      executor_.push(task);
     }
     return true;
   }
+
+  void check(int number) {
+    uint64_t done = 0;
+    uint64_t failed = 0;
+    uint64_t submitted = 0;
+    for (const Work &work : works_) {
+      old_ids_.push_back(work.id);
+      if (work.went_well()) do_work(work, true);
+      done += work.went_well() ? 1 : 0;
+      failed += work.has_run && work.fails ? 1 : 0;
+      submitted += work.is_abandoned ? 0 : 1;
+      if (work.has_run || work.is_abandoned) continue;
+      const bool has_cause = std::any_of(work.near_producers.begin(), work.near_producers.end(),
+                                         [](const Work *producer) { return !producer->went_well(); });
+      if (!has_cause) report(number, "a task was skipped without cause");
+    }
+    if (executor_.too_early() != 0) report(number, "a task ran before one that it must wait for");
+    if (executor_.not_skipped() != 0) report(number, "a task ran although one that it depends on did not end well");
+    if (memcmp(arena_, expected_, sizeof arena_) != 0) report(number, "results differ from running the tasks in order");
+    const RunStatistics statistics = engine_->statistics();
+    if (statistics.submitted != submitted || statistics.done != done || statistics.failed != failed ||
+        statistics.skipped != submitted - done - failed)
+      report(number, "the counts are wrong");
+    if (views_ != Views::kAll && statistics.dependencies != edges_) report(number, "the number of dependencies is not the oracle's");
+    edges_ = 0;
+  }
+  void report(int number, const char *what) const {
+    fail_msg("seed %lu, run %d: %s. Replay: SEED=%lu tests/unit/test_graph_random", seed_, number, what, seed_);
+  }
+
+  const uint64_t seed_;
+  const Views views_;
+  std::mt19937_64 random_;
+  uint32_t window_ = 0;
+  uint64_t heap_bytes_ = 0;
+  alignas(64) uint8_t arena_[kArenaBytes];
+  alignas(64) uint8_t expected_[kArenaBytes];
+  uint64_t arena_first_ = 0;
+  std::vector<std::unique_ptr<std::byte[]>> heaps_;
+  std::deque<std::unique_ptr<uint8_t[]>> oracle_memory_;
+  std::deque<Work> works_;
+  std::vector<TaskId> old_ids_;
+  std::vector<OpenScope> scopes_;
+  AccessRecord record_;
+  uint64_t edges_ = 0;
+  std::unique_ptr<Engine> engine_;
+  Executor executor_;  // last: its threads end before the engine goes
 };
 
-// Values of OUTPUT tensors as the oracle sees them: memory of its own, made in submission order.
-void run_seed(uint64_t seed) {
-  Seeded s;
-  Program p(seed);
-  s.schedule.seed(seed * 7919 + 1);
-  EngineOptions options;
-  options.window = uint32_t{4} << p.below(4);
-  options.heap_bytes = 64u << (4 + p.below(4));
-  options.heap_memory = [&](uint32_t, uint64_t bytes) {
-    s.heaps.push_back(std::make_unique<std::byte[]>(bytes));
-    return s.heaps.back().get();
-  };
-  options.help = [&] { return s.run_one(); };
-  Engine engine(options);
-  s.engine = &engine;
-
-  for (int run = 0; run < 2; run++) {
-    memset(s.arena, run, sizeof s.arena);
-    memset(s.expected, run, sizeof s.expected);
-    std::deque<Work> works;
-    struct Output {
-      simpler_tensor view;
-      simpler_tensor oracle;
-    };
-    std::deque<std::unique_ptr<uint8_t[]>> oracle_memory;
-    std::vector<std::vector<Output>> scopes;  // outputs that are alive, per open scope
-    std::vector<TaskId> ids;
-
-    engine.begin_run({});
-    engine.scope_begin(ScopeMode::kAuto);
-    scopes.emplace_back();
-    const uint64_t steps = 10 + p.below(60);
-    for (uint64_t step = 0; step < steps; step++) {
-      const uint64_t action = p.below(12);
-      if (action == 0 && scopes.size() < 4) {
-        engine.scope_begin(ScopeMode::kAuto);
-        scopes.emplace_back();
-        continue;
-      }
-      if (action == 1 && scopes.size() > 1) {
-        engine.scope_end();
-        scopes.pop_back();
-        continue;
-      }
-      Work &work = works.emplace_back();
-      Work oracle;
-      work.number = oracle.number = step;
-      // Outputs only where the rings leave room for sure: one per scope and a quarter of the window in all.
-      const bool makes_output = p.below(3) == 0 && scopes.back().size() + 2 < options.window / 2 &&
-                                (scopes.back().size() + 1) * 64 * 2 <= options.heap_bytes;
-      HeapBlock block;
-      const uint64_t sizes[] = {16 + p.below(48)};
-      const std::span<const uint64_t> outputs = makes_output ? std::span<const uint64_t>(sizes) : std::span<const uint64_t>();
-      TaskSlot *task = nullptr;
-      try {
-        task = engine.open(sizeof(Work *), outputs, &block);
-      } catch (const Error &error) {
-        // Only a scope that owns memory can block its ring for good; the run then ends with what was submitted so far.
-        if (scopes.back().empty()) fail_msg("seed %lu: a deadlock without cause: %s", seed, error.what());
-        works.pop_back();
-        break;
-      }
-      assert_non_null(task);
-      *static_cast<Work **>(task->payload) = &work;
-      auto add = [&](const simpler_tensor &view, const simpler_tensor &oracle_view, simpler_tag tag) {
-        engine.access(*task, view, tag);
-        work.views.push_back(view);
-        work.tags.push_back(tag);
-        oracle.views.push_back(oracle_view);
-        oracle.tags.push_back(tag);
-      };
-      const uint64_t arguments = p.below(4);
-      for (uint64_t i = 0; i < arguments; i++) {
-        static const simpler_tag tags[] = {SIMPLER_TAG_INPUT, SIMPLER_TAG_INPUT, SIMPLER_TAG_INOUT, SIMPLER_TAG_OUTPUT_EXISTING};
-        const simpler_tag tag = tags[p.below(4)];
-        const uint64_t from = p.below(scopes.size());
-        if (p.below(2) == 0 && !scopes[from].empty()) {
-          const Output &output = scopes[from][p.below(scopes[from].size())];
-          add(output.view, output.oracle, tag);
-        } else {
-          simpler_tensor view = random_view(p.random, s.arena);
-          simpler_tensor oracle_view = view;
-          oracle_view.data = s.expected + (static_cast<uint8_t *>(view.data) - s.arena);
-          add(view, oracle_view, tag);
-        }
-      }
-      if (makes_output) {
-        memset(block.data, 0, sizes[0]);
-        simpler_tensor view = simpler_tensor_make(SIMPLER_DTYPE_UINT8, 1, sizes);
-        view.data = view.allocation = block.data;
-        view.allocation_bytes = sizes[0];
-        view.owner = task->id;
-        oracle_memory.push_back(std::make_unique<uint8_t[]>(sizes[0]));
-        simpler_tensor oracle_view = view;
-        oracle_view.data = oracle_memory.back().get();
-        add(view, oracle_view, SIMPLER_TAG_OUTPUT);
-        scopes.back().push_back({view, oracle_view});
-      }
-      if (!ids.empty() && p.below(5) == 0) engine.after(*task, ids[p.below(ids.size())]);
-      ids.push_back(task->id);
-      do_work(oracle);
-      if (engine.commit(*task)) s.ready.push_back(task);
-      for (uint64_t k = p.below(3); k > 0; k--) s.run_one();
-    }
-    engine.end_run();
-    if (memcmp(s.arena, s.expected, sizeof s.arena) != 0)
-      fail_msg("seed %lu, run %d: results differ from running the tasks in order. Replay: SEED=%lu %s", seed, run, seed,
-               "tests/unit/test_graph_random");
-    const RunStatistics statistics = engine.statistics();
-    assert_int_equal(statistics.done, statistics.submitted);
-  }
-}
-
-void random_graphs_equal_sequential_execution(void **) {
+void sweep(uint64_t seeds, Views views, int threads) {
   const char *only = getenv("SEED");
-  if (only != nullptr) {
-    run_seed(strtoull(only, nullptr, 10));
-    return;
+  const uint64_t first = only != nullptr ? strtoull(only, nullptr, 10) : 1;
+  const uint64_t last = only != nullptr ? first : seeds;
+  for (uint64_t seed = first; seed <= last; seed++) {
+    Program program(seed, views, threads);
+    program.run(0);
+    program.run(1);
   }
-  for (uint64_t seed = 1; seed <= kSeeds; seed++) run_seed(seed);
 }
 
-// ---- threads --------------------------------------------------------------------------------------------------------
-
-// Ready tasks for several completers; a plain locked queue, so that only the engine's own synchronisation orders the data.
-struct SharedQueue {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<TaskSlot *> tasks;
-  bool closed = false;
-
-  void push(TaskSlot *chain) {
-    const std::lock_guard lock(mutex);
-    while (chain != nullptr) {
-      TaskSlot *next = chain->next_ready;
-      tasks.push_back(chain);
-      chain = next;
-    }
-    changed.notify_all();
-  }
-  TaskSlot *pop() {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return closed || !tasks.empty(); });
-    if (tasks.empty()) return nullptr;
-    TaskSlot *task = tasks.front();
-    tasks.pop_front();
-    return task;
-  }
-};
-
-// A grid of counters; each task checks that its neighbours' values are exactly what submission order says.
-void several_completers_keep_every_order(void **) {
-  constexpr uint64_t kSide = 24;
-  constexpr int kRounds = 40;
-  static uint64_t grid[kSide][kSide];
-  struct Cell {
-    uint64_t i, j, round;
-  };
-  SharedQueue queue;
-  std::atomic<uint64_t> wrong{0};
-  EngineOptions options;
-  options.window = 256;
-  options.heap_bytes = 4096;
-  options.heap_memory = [](uint32_t, uint64_t) { return static_cast<std::byte *>(nullptr); };
-  Engine engine(options);
-  std::vector<std::thread> completers;
-  for (int t = 0; t < 3; t++) {
-    completers.emplace_back([&] {
-      while (TaskSlot *task = queue.pop()) {
-        const Cell cell = *static_cast<Cell *>(task->payload);
-        const bool right = (cell.i == 0 || grid[cell.i - 1][cell.j] == cell.round + 1) &&
-                           (cell.j == 0 || grid[cell.i][cell.j - 1] == cell.round + 1) && grid[cell.i][cell.j] == cell.round;
-        if (!right) wrong.fetch_add(1);
-        grid[cell.i][cell.j]++;
-        queue.push(engine.complete(*task, Outcome::kDone));
-      }
-    });
-  }
-  auto view = [](uint64_t i, uint64_t j) {
-    const uint64_t one = 1;
-    simpler_tensor t = simpler_tensor_make(SIMPLER_DTYPE_UINT64, 1, &one);
-    t.data = &grid[i][j];
-    t.allocation = grid;
-    t.allocation_bytes = sizeof grid;
-    return t;
-  };
-  memset(grid, 0, sizeof grid);
-  engine.begin_run({});
-  engine.scope_begin(ScopeMode::kAuto);
-  for (uint64_t round = 0; round < kRounds; round++) {
-    for (uint64_t i = 0; i < kSide; i++) {
-      for (uint64_t j = 0; j < kSide; j++) {
-        TaskSlot *task = engine.open(sizeof(Cell), {}, nullptr);
-        *static_cast<Cell *>(task->payload) = {i, j, round};
-        if (i > 0) engine.access(*task, view(i - 1, j), SIMPLER_TAG_INPUT);
-        if (j > 0) engine.access(*task, view(i, j - 1), SIMPLER_TAG_INPUT);
-        engine.access(*task, view(i, j), SIMPLER_TAG_INOUT);
-        if (engine.commit(*task)) {
-          task->next_ready = nullptr;
-          queue.push(task);
-        }
-      }
-    }
-  }
-  engine.end_run();
-  {
-    const std::lock_guard lock(queue.mutex);
-    queue.closed = true;
-    queue.changed.notify_all();
-  }
-  for (std::thread &thread : completers) thread.join();
-  assert_int_equal(wrong.load(), 0);
-  assert_int_equal(engine.statistics().done, kSide * kSide * kRounds);
-}
+void random_graphs_equal_sequential_execution(void **) { sweep(kSeeds, Views::kAll, 0); }
+void intervals_give_exactly_the_edges_of_a_byte_by_byte_record(void **) { sweep(kSeeds / 2, Views::kIntervals, 0); }
+void tiles_give_exactly_the_edges_of_a_byte_by_byte_record(void **) { sweep(kSeeds / 2, Views::kTiles, 0); }
+void several_completers_equal_sequential_execution(void **) { sweep(kThreadedSeeds, Views::kAll, 3); }
 
 }  // namespace
 
 int main() {
   const CMUnitTest tests[] = {
       SIMPLER_TEST(random_graphs_equal_sequential_execution),
-      SIMPLER_TEST(several_completers_keep_every_order),
+      SIMPLER_TEST(intervals_give_exactly_the_edges_of_a_byte_by_byte_record),
+      SIMPLER_TEST(tiles_give_exactly_the_edges_of_a_byte_by_byte_record),
+      SIMPLER_TEST(several_completers_equal_sequential_execution),
   };
   return simpler_run_tests(tests);
 }
