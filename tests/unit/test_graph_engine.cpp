@@ -283,6 +283,47 @@ void P27_fan_out_of_thousands_releases_everyone_oldest_first(void **) {
   f.end();
 }
 
+void a_write_of_a_part_takes_over_that_part_only(void **) {
+  Fixture f;
+  TaskSlot *all = f.submit({{bytes_at(0, 64), SIMPLER_TAG_INOUT}});
+  TaskSlot *middle = f.submit({{bytes_at(16, 16), SIMPLER_TAG_INOUT}});
+  f.run(all);
+  f.run(middle);
+  f.submit({{bytes_at(16, 16), SIMPLER_TAG_INPUT}});  // of `middle` alone
+  f.submit({{bytes_at(0, 16), SIMPLER_TAG_INPUT}});   // of `all` alone
+  f.submit({{bytes_at(0, 64), SIMPLER_TAG_INPUT}});   // of both
+  assert_int_equal(f.end().dependencies, 1 + 1 + 1 + 2);
+}
+
+void P45_layers_of_rows_and_readers_of_the_whole_have_the_edges_that_they_need(void **) {
+  Fixture f(1024);
+  for (int layer = 0; layer < 20; layer++) {
+    for (uint64_t row = 0; row < 256; row++) f.submit({{bytes_at(row * 64, 64), SIMPLER_TAG_INOUT}});
+    for (int reader = 0; reader < 64; reader++) f.submit({{bytes_at(0, 256 * 64), SIMPLER_TAG_INPUT}});
+  }
+  const RunStatistics s = f.end();
+  assert_int_equal(s.done, 20 * 320);
+  // Each reader waits for 256 rows; each row of the 19 later layers for 64 readers and the row before it.
+  assert_int_equal(s.dependencies, 20 * 64 * 256 + 19 * 256 * 65);
+}
+
+void readers_that_are_over_do_not_slow_down_later_ones(void **) {
+  Fixture f(64);
+  for (int i = 0; i < 100'000; i++) f.submit({{bytes_at(0, 64), SIMPLER_TAG_INPUT}});
+  f.submit({{bytes_at(0, 64), SIMPLER_TAG_INOUT}});
+  assert_true(f.end().dependencies < 1000);  // those that are still in their slots or have not been pruned yet
+}
+
+void small_regions_elsewhere_are_not_looked_at_by_a_large_one(void **) {
+  Fixture f(4096);
+  for (uint64_t i = 0; i < 2000; i++) f.submit({{bytes_at(i * 64, 8), SIMPLER_TAG_INOUT}});
+  TaskSlot *large = f.submit({{bytes_at(512 << 10, 512 << 10), SIMPLER_TAG_INOUT}});
+  assert_true(f.is_ready(large));
+  TaskSlot *all = f.submit({{bytes_at(0, sizeof arena), SIMPLER_TAG_INOUT}});
+  assert_false(f.is_ready(all));
+  assert_int_equal(f.end().dependencies, 2001);
+}
+
 // ---- explicit dependencies ------------------------------------------------------------------------------------------
 
 void P64_explicit_dependencies_hold_in_any_scope_and_finished_ones_are_satisfied(void **) {
@@ -301,6 +342,35 @@ void P64_explicit_dependencies_hold_in_any_scope_and_finished_ones_are_satisfied
   f.begin();
   assert_true(f.is_ready(f.submit({}, {inner_id})));  // of an earlier run
   f.end();
+}
+
+void a_failed_task_of_an_earlier_run_is_satisfied_too(void **) {
+  Fixture f;
+  TaskSlot *bad = f.submit({});
+  const TaskId bad_id = bad->id;
+  f.run(bad, Outcome::kFailed);
+  f.end();
+  f.begin();
+  assert_true(f.is_ready(f.submit({}, {bad_id})));
+  assert_int_equal(f.end().done, 1);
+}
+
+void explicit_dependencies_on_many_tasks_wait_for_each(void **) {
+  for (const size_t producers : {1u, 5u, 6u, 100u, 1000u}) {
+    Fixture f(2048);
+    std::vector<TaskId> ids;
+    for (size_t i = 0; i < producers; i++) ids.push_back(f.submit({})->id);
+    TaskSlot *consumer = f.engine->open(0, {}, nullptr);
+    for (const TaskId id : ids) f.engine->after(*consumer, id);
+    for (const TaskId id : ids) f.engine->after(*consumer, id);  // again: counts once
+    assert_false(f.engine->commit(*consumer));
+    for (size_t i = 0; i < producers; i++) {
+      assert_false(f.is_ready(consumer));
+      f.run_one();
+    }
+    assert_true(f.is_ready(consumer));
+    assert_int_equal(f.end().dependencies, producers);
+  }
 }
 
 void an_explicit_dependency_on_a_task_that_never_was_is_an_error(void **) {
@@ -470,6 +540,63 @@ void heap_bytes_of_an_earlier_run_are_reported_for_zeroing(void **) {
   assert_int_equal(f.end().submitted, 0);
 }
 
+void outputs_and_allocations_of_no_bytes_own_nothing(void **) {
+  Fixture f(16, 4096);
+  HeapBlock blocks[3];
+  const uint64_t sizes[] = {0, 64, 0};
+  TaskSlot *task = f.engine->open(0, sizes, blocks);
+  assert_null(blocks[0].data);
+  assert_non_null(blocks[1].data);
+  assert_null(blocks[2].data);
+  if (f.engine->commit(*task)) f.ready.push_back(task);
+  const uint64_t nothing[] = {0, 0};
+  task = f.engine->open(0, nothing, blocks);
+  assert_null(blocks[0].data);
+  assert_int_equal(blocks[1].zero_bytes, 0);
+  if (f.engine->commit(*task)) f.ready.push_back(task);
+  TaskId owner = 1;
+  assert_null(f.engine->allocate(0, &owner).data);
+  assert_int_equal(owner, 0);
+  f.end();
+}
+
+void an_allocation_reads_as_zero_where_this_run_has_written(void **) {
+  Fixture f(16, 1024);
+  for (int i = 0; i < 10; i++) {
+    f.engine->scope_begin(ScopeMode::kAuto);
+    TaskId owner = 0;
+    const HeapBlock block = f.engine->allocate(1000, &owner);
+    for (uint64_t k = 0; k < block.bytes; k++) assert_int_equal(static_cast<int>(block.data[k]), 0);
+    memset(block.data, 0xAB, block.bytes);
+    f.engine->scope_end();
+  }
+  f.end();
+}
+
+void drain_waits_for_everything_but_what_open_scopes_hold(void **) {
+  Fixture f(16, 1024);
+  simpler_tensor out;
+  f.produce(64, &out);
+  f.submit({{out, SIMPLER_TAG_INPUT}});
+  f.engine->drain();
+  assert_true(f.ready.empty());
+  assert_true(f.is_ready(f.submit({{out, SIMPLER_TAG_INPUT}})));  // still there
+  f.end();
+}
+
+void a_task_with_more_arguments_than_fit_is_refused_with_the_numbers(void **) {
+  Fixture f(4);
+  const ErrorInfo error = error_of([&] { f.engine->open(3 << 20, {}, nullptr); });
+  assert_int_equal(error.code, SIMPLER_CAPACITY_ARGUMENTS);
+  assert_non_null(strstr(error.message.c_str(), "3145728 bytes; at most 2097152"));
+  for (int i = 0; i < 10; i++) {  // payloads of a quarter of the ring stream
+    TaskSlot *task = f.engine->open(600 << 10, {}, nullptr);
+    memset(task->payload, i, 600 << 10);
+    if (f.engine->commit(*task)) f.ready.push_back(task);
+  }
+  assert_int_equal(f.end().done, 10);
+}
+
 void limits_of_a_run_apply_to_that_run(void **) {
   Fixture f(64, 4096);
   f.end();
@@ -497,6 +624,19 @@ void P70_a_failed_task_skips_its_dependents_and_nobody_else(void **) {
   assert_int_equal(s.failed, 1);
   assert_int_equal(s.skipped, 12);
   assert_int_equal(s.done, 10);
+}
+
+void a_failure_is_passed_on_also_when_the_task_has_long_left_its_slot(void **) {
+  Fixture f(4);
+  TaskSlot *bad = f.submit({{bytes_at(0, 64), SIMPLER_TAG_INOUT}});
+  const TaskId bad_id = bad->id;
+  f.run(bad, Outcome::kFailed);
+  for (int i = 0; i < 5000; i++) f.submit({{bytes_at(64 + (i % 100) * 64, 64), SIMPLER_TAG_INOUT}});
+  f.submit({{bytes_at(0, 64), SIMPLER_TAG_INPUT}});
+  f.submit({}, {bad_id});
+  const RunStatistics s = f.end();
+  assert_int_equal(s.done, 5000);
+  assert_int_equal(s.skipped, 2);
 }
 
 void a_long_chain_of_skipped_tasks_does_not_recurse(void **) {
@@ -569,7 +709,13 @@ int main() {
       SIMPLER_TEST(an_edge_counts_once_per_pair_also_when_the_producer_has_ended),
       SIMPLER_TEST(P46_fan_in_has_no_small_limit),
       SIMPLER_TEST(P27_fan_out_of_thousands_releases_everyone_oldest_first),
+      SIMPLER_TEST(a_write_of_a_part_takes_over_that_part_only),
+      SIMPLER_TEST(P45_layers_of_rows_and_readers_of_the_whole_have_the_edges_that_they_need),
+      SIMPLER_TEST(readers_that_are_over_do_not_slow_down_later_ones),
+      SIMPLER_TEST(small_regions_elsewhere_are_not_looked_at_by_a_large_one),
       SIMPLER_TEST(P64_explicit_dependencies_hold_in_any_scope_and_finished_ones_are_satisfied),
+      SIMPLER_TEST(a_failed_task_of_an_earlier_run_is_satisfied_too),
+      SIMPLER_TEST(explicit_dependencies_on_many_tasks_wait_for_each),
       SIMPLER_TEST(an_explicit_dependency_on_a_task_that_never_was_is_an_error),
       SIMPLER_TEST(a_manual_scope_infers_nothing_but_is_seen_by_later_tasks),
       SIMPLER_TEST(P34_a_graph_larger_than_the_window_streams),
@@ -583,8 +729,13 @@ int main() {
       SIMPLER_TEST(an_output_lives_until_its_scope_and_its_consumers_have_ended),
       SIMPLER_TEST(a_tensor_used_after_its_scope_is_an_error),
       SIMPLER_TEST(heap_bytes_of_an_earlier_run_are_reported_for_zeroing),
+      SIMPLER_TEST(outputs_and_allocations_of_no_bytes_own_nothing),
+      SIMPLER_TEST(an_allocation_reads_as_zero_where_this_run_has_written),
+      SIMPLER_TEST(drain_waits_for_everything_but_what_open_scopes_hold),
+      SIMPLER_TEST(a_task_with_more_arguments_than_fit_is_refused_with_the_numbers),
       SIMPLER_TEST(limits_of_a_run_apply_to_that_run),
       SIMPLER_TEST(P70_a_failed_task_skips_its_dependents_and_nobody_else),
+      SIMPLER_TEST(a_failure_is_passed_on_also_when_the_task_has_long_left_its_slot),
       SIMPLER_TEST(a_long_chain_of_skipped_tasks_does_not_recurse),
       SIMPLER_TEST(stop_ends_admission_and_wakes_a_blocked_submitter),
       SIMPLER_TEST(an_abandoned_task_ends_with_its_producers_and_is_not_counted),
