@@ -206,7 +206,7 @@ void GraphBuilder::fill(graph::TaskSlot &slot, const simpler_kernel_task &task, 
   payload->ordinal = ordinal_++;
   payload->zero_count = 0;
   payload->label_offset = 0;
-  for (uint32_t i = 0; i < task.scalar_count; i++) scalars[i] = task.scalars[i];
+  if (task.scalar_count != 0) memcpy(scalars, task.scalars, sizeof(uint64_t) * task.scalar_count);
   size_t output = 0;
   ZeroRange *zero_ranges = payload->zero_ranges();
   for (uint32_t i = 0; i < task.tensor_count; i++) {

@@ -23,7 +23,7 @@ struct ZeroRange {
 };
 
 // Only in tasks of several blocks.
-struct SpmdState {
+struct alignas(8) SpmdState {  // tensors follow
   uint32_t next_block = 0;                    // first block that nobody has taken; under the scheduler's lock
   std::atomic<bool> failed{false};            // some block failed; published by blocks_left
   std::atomic<uint32_t> blocks_left{0};       // blocks that have not returned; who brings it to 0 completes the task
@@ -49,7 +49,7 @@ struct TaskPayload {
   const Kernel &kernel() const { return *kernels[shape == 1 ? 0 : shape == 2 ? 1 : 2]; }
 };
 static_assert(sizeof(TaskPayload) == 64);
-static_assert(sizeof(simpler_tensor) % 8 == 0 && sizeof(SpmdState) <= 64);
+static_assert(sizeof(simpler_tensor) % 8 == 0 && sizeof(SpmdState) % 8 == 0);
 
 inline TaskPayload &payload_of(const graph::TaskSlot &slot) { return *static_cast<TaskPayload *>(slot.payload); }
 
