@@ -40,8 +40,8 @@ Edge *closed_fan_out() { return &closed_marker; }
 static_assert(std::is_trivially_destructible_v<TaskSlot>);
 
 void *map_lazily(uint64_t bytes) {
-  void *memory = mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                      -1, 0);
+  void *memory =
+      mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw_system_error(errno, fmt::format("mapping {} bytes for a task ring", bytes));
   return memory;
 }
@@ -210,19 +210,22 @@ void Engine::recycle(TaskSlot &task) {
 void Engine::throw_deadlock(const Ring &ring, uint64_t payload_bytes, uint64_t heap_bytes) const {
   const uint32_t depth = scope_depth() - 1;
   if (ring.next - ring.tail >= window_)
-    throw_error(SIMPLER_DEADLOCK_WINDOW,
-                "the task ring of scope depth {} is full and its oldest task owns memory that the open scope keeps: used {} of {} "
-                "slots, 1 more needed; end the scope earlier, use inner scopes, or raise the option `window`",
-                depth, ring.next - ring.tail, window_);
+    throw_error(
+        SIMPLER_DEADLOCK_WINDOW,
+        "the task ring of scope depth {} is full and its oldest task owns memory that the open scope keeps: used {} of {} "
+        "slots, 1 more needed; end the scope earlier, use inner scopes, or raise the option `window`",
+        depth, ring.next - ring.tail, window_);
   if (heap_bytes != 0 && !ring.heap.fits(heap_bytes))
-    throw_error(SIMPLER_DEADLOCK_HEAP,
-                "the heap ring of scope depth {} is full and its oldest block is kept by the open scope: used {} of {} bytes, {} "
-                "more needed in one piece; end the scope earlier, use inner scopes, or raise the option `heap_bytes`",
-                depth, ring.heap.used(), ring.heap.capacity(), heap_bytes);
-  throw_error(SIMPLER_DEADLOCK_WINDOW,
-              "the memory for task arguments of scope depth {} is full and its oldest task is kept by the open scope: used {} of "
-              "{} bytes, {} more needed; end the scope earlier, use inner scopes, or raise the option `window`",
-              depth, ring.payload.used(), ring.payload.capacity(), payload_bytes);
+    throw_error(
+        SIMPLER_DEADLOCK_HEAP,
+        "the heap ring of scope depth {} is full and its oldest block is kept by the open scope: used {} of {} bytes, {} "
+        "more needed in one piece; end the scope earlier, use inner scopes, or raise the option `heap_bytes`",
+        depth, ring.heap.used(), ring.heap.capacity(), heap_bytes);
+  throw_error(
+      SIMPLER_DEADLOCK_WINDOW,
+      "the memory for task arguments of scope depth {} is full and its oldest task is kept by the open scope: used {} of "
+      "{} bytes, {} more needed; end the scope earlier, use inner scopes, or raise the option `window`",
+      depth, ring.payload.used(), ring.payload.capacity(), payload_bytes);
 }
 
 void Engine::wait_for_room(Ring &ring, uint64_t payload_bytes, uint64_t heap_bytes) {
@@ -266,10 +269,11 @@ uint64_t Engine::check_outputs(uint32_t depth, std::span<const uint64_t> output_
   uint64_t sum = 0;
   for (const uint64_t bytes : output_bytes) {
     if (bytes > heap_bytes_ || sum > heap_bytes_ - ByteRing::round_up(bytes))
-      throw_error(SIMPLER_CAPACITY_HEAP,
-                  "the outputs of one task need more than the whole heap ring of scope depth {}: {} bytes requested, capacity {}; "
-                  "raise the option `heap_bytes`",
-                  depth, sum + bytes, heap_bytes_);
+      throw_error(
+          SIMPLER_CAPACITY_HEAP,
+          "the outputs of one task need more than the whole heap ring of scope depth {}: {} bytes requested, capacity {}; "
+          "raise the option `heap_bytes`",
+          depth, sum + bytes, heap_bytes_);
     sum += ByteRing::round_up(bytes);
   }
   return sum;
@@ -287,7 +291,8 @@ TaskSlot *Engine::open(size_t payload_bytes, std::span<const uint64_t> output_by
     throw_error(SIMPLER_CAPACITY_ARGUMENTS, "the arguments of one task need {} bytes; at most {} fit", payload_size,
                 ring.payload.capacity());
   const uint64_t heap_size = output_bytes.empty() ? 0 : check_outputs(depth, output_bytes);
-  if (heap_size != 0 && ring.heap.at(0) == nullptr) ring.heap.reset(options_.heap_memory(depth, options_.heap_bytes), heap_bytes_);
+  if (heap_size != 0 && ring.heap.at(0) == nullptr)
+    ring.heap.reset(options_.heap_memory(depth, options_.heap_bytes), heap_bytes_);
 
   if ((ring.next & (kReclaimInterval - 1)) == 0) reclaim(ring);
   if (!has_room(ring, payload_size, heap_size)) {
@@ -396,7 +401,8 @@ inline void Engine::depend(TaskSlot &task, TaskId producer_id) {
 void Engine::hold(TaskSlot &task, TaskId owner_id) {
   TaskSlot *owner = find(owner_id);
   if (owner == nullptr || !owner->scope_open)
-    throw_error(SIMPLER_INVALID_ARGUMENT, "a tensor of task {} is used after the scope that it was made in has ended", owner_id);
+    throw_error(SIMPLER_INVALID_ARGUMENT, "a tensor of task {} is used after the scope that it was made in has ended",
+                owner_id);
   if (owner == &task || owner->last_holder == task.id) return;
   owner->last_holder = task.id;
   // relaxed: the scope's own reference keeps it above 0 meanwhile.
@@ -514,8 +520,9 @@ inline void Engine::wake_submitter(const TaskSlot &slot) {
 inline void Engine::finish(TaskSlot &task, Outcome outcome, TaskSlot *&ready, TaskSlot *&skipped) {
   const bool failed = outcome != Outcome::kDone;
   if (failed) {
-    std::atomic<uint64_t> &counter =
-        outcome == Outcome::kFailed ? failed_ : outcome == Outcome::kSkipped ? skipped_ : cancelled_;
+    std::atomic<uint64_t> &counter = outcome == Outcome::kFailed    ? failed_
+                                     : outcome == Outcome::kSkipped ? skipped_
+                                                                    : cancelled_;
     counter.fetch_add(1, std::memory_order_relaxed);
   }
   if (task.hold_count != 0) release_holds(task);

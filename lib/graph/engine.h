@@ -44,11 +44,14 @@ inline constexpr unsigned kSequenceBits = 52;
 inline uint32_t depth_of(TaskId id) { return static_cast<uint32_t>(id >> kSequenceBits); }
 inline uint64_t sequence_of(TaskId id) { return id & ((uint64_t{1} << kSequenceBits) - 1); }
 
-enum class ScopeMode : uint8_t { kAuto, kManual };
+enum class ScopeMode : uint8_t {
+  kAuto,
+  kManual
+};
 
 struct EngineOptions {
-  uint32_t window = 4096;              // slots per ring; a power of two, at least 4
-  uint64_t heap_bytes = 256u << 20;    // per depth; a multiple of 64
+  uint32_t window = 4096;            // slots per ring; a power of two, at least 4
+  uint64_t heap_bytes = 256u << 20;  // per depth; a multiple of 64
   // Zero-filled memory for the heap ring of one depth, asked for when that depth first allocates. Must outlive the engine.
   std::function<std::byte *(uint32_t depth, uint64_t bytes)> heap_memory;
   // May be empty. Called by the submitter when it has to wait: runs a ready task and returns true, or returns false.
@@ -148,12 +151,13 @@ class Engine {
 
   Ring &make_ring(uint32_t depth);
   Ring *find_ring(uint32_t depth) const { return depth < rings_.size() ? rings_[depth].get() : nullptr; }
-  TaskSlot *find(TaskId id) const;  // null when the task has left its slot
+  TaskSlot *find(TaskId id) const;   // null when the task has left its slot
   bool has_failed(TaskId id) const;  // of tasks that have left their slot
   static bool is_current(const void *engine, TaskId id);
 
   bool has_room(const Ring &ring, uint64_t payload_bytes, uint64_t heap_bytes) const {
-    return ring.next - ring.tail < window_ && ring.payload.fits(payload_bytes) && (heap_bytes == 0 || ring.heap.fits(heap_bytes));
+    return ring.next - ring.tail < window_ && ring.payload.fits(payload_bytes) &&
+           (heap_bytes == 0 || ring.heap.fits(heap_bytes));
   }
   void wait_for_room(Ring &ring, uint64_t payload_bytes, uint64_t heap_bytes);
   void reclaim(Ring &ring);

@@ -143,7 +143,8 @@ void region_of_strided(const simpler_tensor &view, Region &region) {
     // Of two elements in one byte, neighbours count as bytes; rows have to start on one.
     const bool are_neighbours = is_sub_byte && view.strides[i] == 1;
     if (!are_neighbours && view.strides[i] * bits % 8 != 0) on_byte_boundaries = false;
-    const Axis axis = are_neighbours ? Axis{1, (view.shape[i] * bits + 7) / 8} : Axis{view.strides[i] * bits / 8, view.shape[i]};
+    const Axis axis =
+        are_neighbours ? Axis{1, (view.shape[i] * bits + 7) / 8} : Axis{view.strides[i] * bits / 8, view.shape[i]};
     uint32_t at = rank++;  // sorted by insertion, largest stride first
     for (; at > 0 && axes[at - 1].stride < axis.stride; at--) axes[at] = axes[at - 1];
     axes[at] = axis;

@@ -19,8 +19,8 @@ inline constexpr uint32_t kAxesMax = SIMPLER_RANK_MAX + 1;  // the dimensions of
 
 // Left uninitialised on purpose: most regions are dense and never look at it.
 struct Box {
-  uint64_t allocation;  // address that the axes' positions are relative to
-  uint32_t rank;        // at least 2; 0: no exact form is known, only the hull
+  uint64_t allocation;         // address that the axes' positions are relative to
+  uint32_t rank;               // at least 2; 0: no exact form is known, only the hull
   uint64_t strides[kAxesMax];  // bytes, descending, each a multiple of the next; the last is 1
   uint64_t low[kAxesMax];      // first index per axis
   uint64_t size[kAxesMax];     // indices per axis

@@ -15,7 +15,12 @@ namespace simpler::graph {
 
 using TaskId = uint64_t;  // depth of the ring in the top 12 bits, sequence number (from 1) below; 0: no task
 
-enum class Outcome : uint8_t { kDone = 0, kFailed = 1, kSkipped = 2, kCancelled = 3 };
+enum class Outcome : uint8_t {
+  kDone = 0,
+  kFailed = 1,
+  kSkipped = 2,
+  kCancelled = 3
+};
 
 struct TaskSlot;
 
@@ -37,17 +42,17 @@ inline constexpr uint32_t kInlineHolds = 3;
 
 struct alignas(64) TaskSlot {
   // ---- shared line
-  std::atomic<Edge *> fan_out;     // consumers; closed_fan_out() once the task has ended
-  std::atomic<int32_t> pending;    // producers that have not ended, plus kPendingBias until commit
-  std::atomic<int32_t> references; // open scope (if it owns memory), tasks that use its memory; 0 and ended: retired
-  TaskSlot *next_ready;            // belongs to whoever holds the chain that the slot is in
-  Edge *more_holds;                // beyond inline_holds; written before commit, read by the task's completer
+  std::atomic<Edge *> fan_out;      // consumers; closed_fan_out() once the task has ended
+  std::atomic<int32_t> pending;     // producers that have not ended, plus kPendingBias until commit
+  std::atomic<int32_t> references;  // open scope (if it owns memory), tasks that use its memory; 0 and ended: retired
+  TaskSlot *next_ready;             // belongs to whoever holds the chain that the slot is in
+  Edge *more_holds;                 // beyond inline_holds; written before commit, read by the task's completer
   Edge first_edge;
-  uint32_t hold_count;             // as more_holds
-  std::atomic<bool> poisoned;      // a producer failed: to be skipped. Set before that producer's decrement of pending
-  std::atomic<Outcome> outcome;    // valid once fan_out is closed
-  TaskId last_consumer;            // newest task that depends on this one: counts an edge once. The submitter's alone; it stands
-                                   // here because the submitter needs this line then anyway
+  uint32_t hold_count;           // as more_holds
+  std::atomic<bool> poisoned;    // a producer failed: to be skipped. Set before that producer's decrement of pending
+  std::atomic<Outcome> outcome;  // valid once fan_out is closed
+  TaskId last_consumer;  // newest task that depends on this one: counts an edge once. The submitter's alone; it stands
+                         // here because the submitter needs this line then anyway
 
   // ---- reader line
   alignas(64) TaskId id;
@@ -59,12 +64,12 @@ struct alignas(64) TaskSlot {
   // ---- submitter line
   alignas(64) uint64_t payload_end;  // positions in the rings of bytes up to which this slot and older ones reach
   uint64_t heap_end;
-  TaskId last_holder;                // newest task that holds this one's memory
-  TaskSlot *next_in_scope;           // tasks that the scope holds
-  PoolEdge *overflow;                // edges from the pool
-  uint32_t edge_count;               // inline edges used, as consumer
-  int32_t dependencies;              // edges that were attached
-  bool scope_open;                   // it owns memory that its scope still holds: it cannot retire yet
+  TaskId last_holder;       // newest task that holds this one's memory
+  TaskSlot *next_in_scope;  // tasks that the scope holds
+  PoolEdge *overflow;       // edges from the pool
+  uint32_t edge_count;      // inline edges used, as consumer
+  int32_t dependencies;     // edges that were attached
+  bool scope_open;          // it owns memory that its scope still holds: it cannot retire yet
 
   // ---- edge line
   alignas(64) Edge other_edges[kInlineEdges - 2];

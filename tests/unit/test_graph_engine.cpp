@@ -176,7 +176,7 @@ void P57_disjoint_parts_of_one_tensor_are_independent(void **) {
 void tiles_of_a_matrix_conflict_exactly_when_they_share_an_element(void **) {
   Fixture f;
   TaskSlot *left = f.submit({{tile(256, 0, 0, 16, 8), SIMPLER_TAG_INOUT}});
-  TaskSlot *right = f.submit({{tile(256, 0, 8, 16, 8), SIMPLER_TAG_INOUT}});  // hulls overlap, tiles do not
+  TaskSlot *right = f.submit({{tile(256, 0, 8, 16, 8), SIMPLER_TAG_INOUT}});   // hulls overlap, tiles do not
   TaskSlot *across = f.submit({{tile(256, 15, 4, 4, 8), SIMPLER_TAG_INOUT}});  // touches both
   assert_true(f.is_ready(left) && f.is_ready(right));
   assert_false(f.is_ready(across));
@@ -319,9 +319,15 @@ void small_regions_elsewhere_are_not_looked_at_by_a_large_one(void **) {
   for (uint64_t i = 0; i < 2000; i++) f.submit({{bytes_at(i * 64, 8), SIMPLER_TAG_INOUT}});
   TaskSlot *large = f.submit({{bytes_at(512 << 10, 512 << 10), SIMPLER_TAG_INOUT}});
   assert_true(f.is_ready(large));
+  // One alone in its neighbourhood is found by a query that is large for it, too.
+  f.submit({{bytes_at(900 << 10, 8), SIMPLER_TAG_INOUT}});
+  TaskSlot *around = f.submit({{bytes_at((900 << 10) - 1024, 4096), SIMPLER_TAG_INPUT}});
+  f.run(large);
+  assert_false(f.is_ready(around));
   TaskSlot *all = f.submit({{bytes_at(0, sizeof arena), SIMPLER_TAG_INOUT}});
   assert_false(f.is_ready(all));
-  assert_int_equal(f.end().dependencies, 2001);
+  // `large` before the lonely one and the reader; the lonely one before the reader; 2,000, those two and `large` before `all`.
+  assert_int_equal(f.end().dependencies, 2 + 1 + 2003);
 }
 
 // ---- explicit dependencies ------------------------------------------------------------------------------------------

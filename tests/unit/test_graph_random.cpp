@@ -70,8 +70,8 @@ struct Work {
   bool fails = false;
   bool is_abandoned = false;
   std::vector<Use> uses;
-  std::set<Work *> producers;        // that it must wait for
-  std::set<Work *> near_producers;   // that it may wait for: their hulls meet
+  std::set<Work *> producers;       // that it must wait for
+  std::set<Work *> near_producers;  // that it may wait for: their hulls meet
   std::atomic<bool> has_ended{false};
   bool has_run = false;
 
@@ -83,11 +83,13 @@ void do_work(const Work &work, bool for_oracle) {
   uint8_t sum = static_cast<uint8_t>(work.number * 37 + 11);
   for (const Use &use : work.uses) {
     if (!reads(use.tag)) continue;
-    for_each_byte(for_oracle ? use.oracle_view() : use.view, [&](const uint8_t *byte) { sum = static_cast<uint8_t>(sum * 31 + *byte); });
+    for_each_byte(for_oracle ? use.oracle_view() : use.view,
+                  [&](const uint8_t *byte) { sum = static_cast<uint8_t>(sum * 31 + *byte); });
   }
   for (const Use &use : work.uses) {
     if (!writes(use.tag)) continue;
-    for_each_byte(for_oracle ? use.oracle_view() : use.view, [&](uint8_t *byte) { *byte = sum = static_cast<uint8_t>(sum * 5 + 1); });
+    for_each_byte(for_oracle ? use.oracle_view() : use.view,
+                  [&](uint8_t *byte) { *byte = sum = static_cast<uint8_t>(sum * 5 + 1); });
   }
 }
 
@@ -210,7 +212,11 @@ class Executor {
 
 // Of the last two every relation is known exactly. Manual scopes are in the first only: what is written in one does not replace
 // what was known before it, so that later tasks wait for more than the record says.
-enum class Views { kAll, kIntervals, kTiles };
+enum class Views {
+  kAll,
+  kIntervals,
+  kTiles
+};
 
 // One engine, one arena, two runs of a random program.
 class Program {
@@ -306,14 +312,15 @@ class Program {
   }
 
   Use random_use() {
-    static const simpler_tag tags[] = {SIMPLER_TAG_INPUT, SIMPLER_TAG_INPUT, SIMPLER_TAG_INPUT, SIMPLER_TAG_INOUT,
+    static const simpler_tag tags[] = {SIMPLER_TAG_INPUT, SIMPLER_TAG_INPUT,           SIMPLER_TAG_INPUT, SIMPLER_TAG_INOUT,
                                        SIMPLER_TAG_INOUT, SIMPLER_TAG_OUTPUT_EXISTING, SIMPLER_TAG_NO_DEP};
     const simpler_tag tag = tags[below(7)];
     const std::vector<Memory> &memories = scopes_[below(scopes_.size())].memories;
     if (below(2) == 0 && !memories.empty()) {
       const Memory &memory = memories[below(memories.size())];
       const uint64_t start = below(memory.view.shape[0]);
-      return {simpler_tensor_slice(&memory.view, 0, start, below(memory.view.shape[0] - start + 1)), memory.oracle, memory.first, tag};
+      return {simpler_tensor_slice(&memory.view, 0, start, below(memory.view.shape[0] - start + 1)), memory.oracle,
+              memory.first, tag};
     }
     return {random_view(), expected_, arena_first_, tag};
   }
@@ -352,7 +359,8 @@ class Program {
     HeapBlock block;
     TaskSlot *task = nullptr;
     try {
-      task = engine_->open(sizeof(Work *), makes_output ? std::span<const uint64_t>(sizes) : std::span<const uint64_t>(), &block);
+      task = engine_->open(sizeof(Work *), makes_output ? std::span<const uint64_t>(sizes) : std::span<const uint64_t>(),
+                           &block);
     } catch (const Error &error) {
       check_deadlock(error);
       return false;
@@ -420,7 +428,8 @@ class Program {
     if (statistics.submitted != submitted || statistics.done != done || statistics.failed != failed ||
         statistics.skipped != submitted - done - failed)
       report(number, "the counts are wrong");
-    if (views_ != Views::kAll && statistics.dependencies != edges_) report(number, "the number of dependencies is not the oracle's");
+    if (views_ != Views::kAll && statistics.dependencies != edges_)
+      report(number, "the number of dependencies is not the oracle's");
     edges_ = 0;
   }
   void report(int number, const char *what) const {

@@ -20,7 +20,8 @@ constexpr uint64_t kBase = 1 << 20;
 constexpr uint64_t kBytes = 4096;
 constexpr uint64_t kSeeds = 20000;
 
-simpler_tensor view_of(simpler_dtype dtype, uint64_t first_byte, std::vector<uint64_t> shape, std::vector<uint64_t> strides) {
+simpler_tensor view_of(simpler_dtype dtype, uint64_t first_byte, std::vector<uint64_t> shape,
+                       std::vector<uint64_t> strides) {
   simpler_tensor t = simpler_tensor_make(dtype, static_cast<uint32_t>(shape.size()), shape.data());
   std::copy(strides.begin(), strides.end(), t.strides);
   t.allocation = reinterpret_cast<void *>(kBase);
@@ -79,7 +80,8 @@ bool intersect(const std::set<uint64_t> &a, const std::set<uint64_t> &b) {
 // A block of a tensor of 4 x 8 x 8 elements with a row stride of 8, 9 or 12, with or without steps.
 simpler_tensor random_view(std::mt19937_64 &random) {
   auto below = [&](uint64_t n) { return random() % n; };
-  static const simpler_dtype dtypes[] = {SIMPLER_DTYPE_UINT8, SIMPLER_DTYPE_INT16, SIMPLER_DTYPE_FLOAT32, SIMPLER_DTYPE_FLOAT4_E2M1};
+  static const simpler_dtype dtypes[] = {SIMPLER_DTYPE_UINT8, SIMPLER_DTYPE_INT16, SIMPLER_DTYPE_FLOAT32,
+                                         SIMPLER_DTYPE_FLOAT4_E2M1};
   static const uint64_t rows[] = {8, 8, 9, 12};
   const simpler_dtype dtype = dtypes[below(4)];
   const uint64_t row = rows[below(4)];
@@ -91,7 +93,8 @@ simpler_tensor random_view(std::mt19937_64 &random) {
     const uint64_t start = below(extents[axis]);
     const uint64_t step = below(6) == 0 ? 2 : 1;
     first += start * strides[axis];
-    shape.push_back(below(3) == 0 ? (extents[axis] - start + step - 1) / step : 1 + below((extents[axis] - start + step - 1) / step));
+    shape.push_back(below(3) == 0 ? (extents[axis] - start + step - 1) / step
+                                  : 1 + below((extents[axis] - start + step - 1) / step));
     strides[axis] *= step;
   }
   const uint64_t bits = simpler_dtype_bits(dtype);
@@ -108,7 +111,9 @@ void check_pair(uint64_t seed, bool *was_exact) {
   const Region b = region_for(view_b);
   const std::set<uint64_t> bytes_a = bytes_of(view_a);
   const std::set<uint64_t> bytes_b = bytes_of(view_b);
-  const auto fail_with = [&](const char *what) { fail_msg("seed %lu: %s. Replay: SEED=%lu tests/unit/test_graph_region", seed, what, seed); };
+  const auto fail_with = [&](const char *what) {
+    fail_msg("seed %lu: %s. Replay: SEED=%lu tests/unit/test_graph_region", seed, what, seed);
+  };
 
   if (a.begin != *bytes_a.begin() || a.end != *bytes_a.rbegin() + 1) fail_with("the hull is wrong");
   if (has_exact_form(a) && bytes_of(a) != bytes_a) fail_with("the form has other bytes than the view");
@@ -134,7 +139,8 @@ void check_pair(uint64_t seed, bool *was_exact) {
     if (!equal(pieces[i], pieces[i])) fail_with("a piece does not equal itself");
   }
   std::set<uint64_t> expected;
-  std::set_difference(bytes_a.begin(), bytes_a.end(), bytes_b.begin(), bytes_b.end(), std::inserter(expected, expected.end()));
+  std::set_difference(bytes_a.begin(), bytes_a.end(), bytes_b.begin(), bytes_b.end(),
+                      std::inserter(expected, expected.end()));
   if (rest != expected) fail_with("the pieces are not the difference");
 }
 
