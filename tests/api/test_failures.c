@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -539,7 +540,9 @@ static void a_stopped_chip_is_not_lost(void **state) {
   uint64_t word = 0;
   simpler_run *run;
   simpler_status status;
+  siginfo_t stopped;
   kill(pid, SIGSTOP);
+  assert_int_equal(waitid(P_PID, (id_t)pid, &stopped, WSTOPPED), 0); /* the signal has arrived on every thread */
   run = api_submit(worker, callable, 0, &word, 1, NULL, 0);
   status = simpler_run_wait(run, 300000000, NULL);
   kill(pid, SIGCONT);
