@@ -108,7 +108,7 @@ typedef void (*simpler_log_fn)(simpler_log_level level, const char *text, void *
 /* ---- workers -------------------------------------------------------------------------------------------------- */
 typedef uint32_t simpler_isolation;
 enum {
-  SIMPLER_ISOLATION_PROCESS = 0,  /* one child process per chip: a broken kernel costs one run */
+  SIMPLER_ISOLATION_PROCESS = 0,   /* one child process per chip: a broken kernel costs one run */
   SIMPLER_ISOLATION_IN_PROCESS = 1 /* chips are threads of this process: for debuggers and sanitizers. Loads the code of
                                       callables into this process; a broken kernel takes it down. */
 };
@@ -137,8 +137,11 @@ typedef struct simpler_worker_options {
   void *log_user_data;
   simpler_free_fn log_free;
 } simpler_worker_options;
-#define SIMPLER_WORKER_OPTIONS_INIT \
-  { sizeof(simpler_worker_options), NULL, 1, SIMPLER_ISOLATION_PROCESS, 0, 0, 0, 0, 0, 0, 0, 0, NULL, SIMPLER_LOG_WARNING, 0, NULL, NULL, NULL }
+#define SIMPLER_WORKER_OPTIONS_INIT                                                                                        \
+  {                                                                                                                        \
+    sizeof(simpler_worker_options), NULL, 1, SIMPLER_ISOLATION_PROCESS, 0, 0, 0, 0, 0, 0, 0, 0, NULL, SIMPLER_LOG_WARNING, \
+        0, NULL, NULL, NULL                                                                                                \
+  }
 
 /* Starts a worker: spawns its chips in parallel and returns when all are ready. `options` NULL means the defaults. If
  * one chip does not come up, none stays, and the error names it.
@@ -187,7 +190,12 @@ typedef struct simpler_kernel_desc { /* frozen */
 } simpler_kernel_desc;
 
 typedef uint32_t simpler_parameter;
-enum { SIMPLER_PARAMETER_SCALAR = 1, SIMPLER_PARAMETER_IN = 2, SIMPLER_PARAMETER_OUT = 3, SIMPLER_PARAMETER_INOUT = 4 };
+enum {
+  SIMPLER_PARAMETER_SCALAR = 1,
+  SIMPLER_PARAMETER_IN = 2,
+  SIMPLER_PARAMETER_OUT = 3,
+  SIMPLER_PARAMETER_INOUT = 4
+};
 
 /* What to register. The simplest form is one image that describes itself (SIMPLER_CALLABLE in device.h): set `images`
  * and `image_count` only. Otherwise `orchestration_symbol` and `kernels` say what the images hold. */
@@ -217,7 +225,8 @@ SIMPLER_API simpler_status simpler_worker_register(simpler_worker *worker, const
 
 /* Ends the handle for new runs at once; never waits for runs. The code is dropped after its last use, and its cid is
  * then free for the next registration: before this returns if no run uses it. NULL callable does nothing. */
-SIMPLER_API simpler_status simpler_worker_unregister(simpler_worker *worker, simpler_callable *callable, simpler_error **err);
+SIMPLER_API simpler_status simpler_worker_unregister(simpler_worker *worker, simpler_callable *callable,
+                                                     simpler_error **err);
 
 typedef struct simpler_callable_info {
   size_t struct_size;
@@ -227,8 +236,10 @@ typedef struct simpler_callable_info {
   uint32_t reserved;
   uint8_t digest[32]; /* SHA-256 */
 } simpler_callable_info;
-#define SIMPLER_CALLABLE_INFO_INIT \
-  { sizeof(simpler_callable_info), 0, 0, 0, 0, {0} }
+#define SIMPLER_CALLABLE_INFO_INIT                   \
+  {                                                  \
+    sizeof(simpler_callable_info), 0, 0, 0, 0, { 0 } \
+  }
 
 /* Fills `info` up to its struct_size. */
 SIMPLER_API simpler_status simpler_callable_get_info(simpler_callable *callable, simpler_callable_info *info,
@@ -361,12 +372,12 @@ typedef struct simpler_run_stats {
   uint64_t tasks_submitted; /* the counts below are filled when the run has ended */
   uint64_t tasks_done;
   uint64_t tasks_failed;
-  uint64_t tasks_skipped;    /* not run because a task that they depend on failed */
-  uint64_t dependencies;     /* edges of the graph, also those whose producer had ended before */
-  uint64_t window_peak;      /* most tasks in flight in one task ring */
-  uint64_t heap_bytes_peak;  /* most bytes in use in one heap ring */
-  uint64_t queued_ns;        /* from submit until the chip took it */
-  uint64_t running_ns;       /* on the chip */
+  uint64_t tasks_skipped;   /* not run because a task that they depend on failed */
+  uint64_t dependencies;    /* edges of the graph, also those whose producer had ended before */
+  uint64_t window_peak;     /* most tasks in flight in one task ring */
+  uint64_t heap_bytes_peak; /* most bytes in use in one heap ring */
+  uint64_t queued_ns;       /* from submit until the chip took it */
+  uint64_t running_ns;      /* on the chip */
 } simpler_run_stats;
 #define SIMPLER_RUN_STATS_INIT \
   { sizeof(simpler_run_stats), 0, SIMPLER_CHIP_ANY, 0, 0, 0, 0, 0, 0, 0, 0, 0 }

@@ -35,7 +35,8 @@ int explain(int argc, char **argv) {
     return 0;
   }
   fputs(
-      "simpler-chip is the process of one simulated chip. libsimpler starts it by itself when a program creates a worker; there "
+      "simpler-chip is the process of one simulated chip. libsimpler starts it by itself when a program creates a worker; "
+      "there "
       "is nothing to be done with it by hand.\nusage: simpler-chip --version\n",
       stderr);
   return kUsageExitCode;
@@ -52,7 +53,8 @@ void close_other_descriptors() {
   const unsigned first = control::kChipDescriptorFd + 1;
   if (syscall(SYS_close_range, first, ~0u, 0) == 0) return;
   rlimit limit;
-  const int last = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < 65536 ? static_cast<int>(limit.rlim_cur) : 65536;
+  const int last =
+      getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < 65536 ? static_cast<int>(limit.rlim_cur) : 65536;
   for (int fd = static_cast<int>(first); fd < last; fd++) close(fd);
 }
 

@@ -223,7 +223,9 @@ typedef struct simpler_task_tensor { /* frozen: passed in arrays */
   uint32_t reserved; /* 0 */
 } simpler_task_tensor;
 
-enum { SIMPLER_KERNEL_TASK_FLAGS_NONE = 0 };
+enum {
+  SIMPLER_KERNEL_TASK_FLAGS_NONE = 0
+};
 
 /* One task for cores of this chip. Which kernels are set gives the shape: only `aic` or only `aiv0`: one kernel on one
  * core; several: a MIX task on the cores of one cluster; none: a task that only carries dependencies. Everything is
@@ -243,8 +245,11 @@ typedef struct simpler_kernel_task {
   const simpler_task_id *after; /* tasks that must have ended before this one starts, beside the inferred ones */
   const char *label;            /* for errors and traces; may be NULL */
 } simpler_kernel_task;
-#define SIMPLER_KERNEL_TASK_INIT \
-  { sizeof(simpler_kernel_task), SIMPLER_NO_KERNEL, SIMPLER_NO_KERNEL, SIMPLER_NO_KERNEL, 1, 0, 0, 0, 0, NULL, NULL, NULL, NULL }
+#define SIMPLER_KERNEL_TASK_INIT                                                                                           \
+  {                                                                                                                        \
+    sizeof(simpler_kernel_task), SIMPLER_NO_KERNEL, SIMPLER_NO_KERNEL, SIMPLER_NO_KERNEL, 1, 0, 0, 0, 0, NULL, NULL, NULL, \
+        NULL                                                                                                               \
+  }
 
 typedef uint32_t simpler_scope_mode;
 enum {
@@ -334,11 +339,15 @@ typedef struct simpler_callable_table {
 #define SIMPLER_CALLABLE_TABLE_SYMBOL "simpler_exported_callable"
 #define SIMPLER_KERNEL(id, type, function) \
   { (id), (type), #function, (function) }
-#define SIMPLER_CALLABLE(callable_name, orchestration_function, kernel_array)                                   \
-  SIMPLER_EXPORT const simpler_callable_table simpler_exported_callable;                                        \
-  const simpler_callable_table simpler_exported_callable = {                                                    \
-      sizeof(simpler_callable_table), SIMPLER_DEVICE_ABI, (uint32_t)(sizeof(kernel_array) / sizeof((kernel_array)[0])), \
-      (callable_name), #orchestration_function, (orchestration_function), (kernel_array)}
+#define SIMPLER_CALLABLE(callable_name, orchestration_function, kernel_array)                                             \
+  SIMPLER_EXPORT const simpler_callable_table simpler_exported_callable;                                                  \
+  const simpler_callable_table simpler_exported_callable = {sizeof(simpler_callable_table),                               \
+                                                            SIMPLER_DEVICE_ABI,                                           \
+                                                            (uint32_t)(sizeof(kernel_array) / sizeof((kernel_array)[0])), \
+                                                            (callable_name),                                              \
+                                                            #orchestration_function,                                      \
+                                                            (orchestration_function),                                     \
+                                                            (kernel_array)}
 
 #ifdef __cplusplus
 }

@@ -12,8 +12,8 @@ using host::Worker;
 
 extern "C" {
 
-simpler_status simpler_worker_register(simpler_worker *worker, const simpler_callable_desc *desc, simpler_callable **callable,
-                                       simpler_error **err) {
+simpler_status simpler_worker_register(simpler_worker *worker, const simpler_callable_desc *desc,
+                                       simpler_callable **callable, simpler_error **err) {
   if (callable != nullptr) *callable = nullptr;
   return guard(err, [&] {
     refuse_in_callback("simpler_worker_register");

@@ -34,7 +34,8 @@ uint32_t simpler_version(void) {
 }
 
 const char *simpler_version_string(void) {
-  return SIMPLER_STRING(SIMPLER_VERSION_MAJOR) "." SIMPLER_STRING(SIMPLER_VERSION_MINOR) "." SIMPLER_STRING(SIMPLER_VERSION_PATCH);
+  return SIMPLER_STRING(SIMPLER_VERSION_MAJOR) "." SIMPLER_STRING(SIMPLER_VERSION_MINOR) "." SIMPLER_STRING(
+      SIMPLER_VERSION_PATCH);
 }
 
 const char *simpler_status_name(simpler_status status) { return simpler::status_name(status); }

@@ -33,7 +33,8 @@ simpler_status guard(simpler_error **err, Function function) noexcept {
 // For calls that could wait for the callback that they are made from.
 inline void refuse_in_callback(const char *function) {
   if (host::LogSink::in_callback())
-    throw_error(SIMPLER_BUSY, "{} was called from a log callback, which it could wait for; call it from another thread", function);
+    throw_error(SIMPLER_BUSY, "{} was called from a log callback, which it could wait for; call it from another thread",
+                function);
 }
 
 template <class T>
@@ -50,15 +51,16 @@ T read_struct(const T *given, const T &defaults, const char *name) {
   T value = defaults;
   const size_t size = given->struct_size;
   if (size < sizeof(size_t) || size > kStructBytesMax)
-    throw_error(SIMPLER_INVALID_ARGUMENT, "{}.struct_size is {}; set the struct up with its _INIT macro (this library: {} bytes)", name,
-                size, sizeof(T));
+    throw_error(SIMPLER_INVALID_ARGUMENT,
+                "{}.struct_size is {}; set the struct up with its _INIT macro (this library: {} bytes)", name, size,
+                sizeof(T));
   memcpy(&value, given, size < sizeof(T) ? size : sizeof(T));
   const char *bytes = reinterpret_cast<const char *>(given);
   for (size_t i = sizeof(T); i < size; i++) {
     if (bytes[i] != 0)
       throw_error(SIMPLER_INVALID_ARGUMENT,
-                  "{} has {} bytes and sets something beyond the {} bytes that this library knows; use a newer library", name, size,
-                  sizeof(T));
+                  "{} has {} bytes and sets something beyond the {} bytes that this library knows; use a newer library",
+                  name, size, sizeof(T));
   }
   value.struct_size = sizeof(T);
   return value;
@@ -69,8 +71,9 @@ template <class T>
 void write_struct(T *out, const T &value, const char *name) {
   const size_t size = out->struct_size;
   if (size < sizeof(size_t) || size > 64 * 1024)
-    throw_error(SIMPLER_INVALID_ARGUMENT, "{}.struct_size is {}; set the struct up with its _INIT macro (this library: {} bytes)", name,
-                size, sizeof(T));
+    throw_error(SIMPLER_INVALID_ARGUMENT,
+                "{}.struct_size is {}; set the struct up with its _INIT macro (this library: {} bytes)", name, size,
+                sizeof(T));
   memcpy(out, &value, size < sizeof(T) ? size : sizeof(T));
   out->struct_size = size;
 }

@@ -16,7 +16,8 @@ namespace {
 
 constexpr size_t kLabelBytesMax = 1023;
 
-RunRequest make_request(const std::shared_ptr<Worker> &worker, const simpler_task *task, const simpler_run_options *options) {
+RunRequest make_request(const std::shared_ptr<Worker> &worker, const simpler_task *task,
+                        const simpler_run_options *options) {
   const simpler_task task_defaults = SIMPLER_TASK_INIT;
   const simpler_task known = read_struct(require(task, "task"), task_defaults, "task");
   RunRequest request;
@@ -26,9 +27,11 @@ RunRequest make_request(const std::shared_ptr<Worker> &worker, const simpler_tas
     throw_error(SIMPLER_INVALID_HANDLE, "task.callable: it belongs to another worker");
   request.chip = known.chip;
   if (known.tensor_count > SIMPLER_TENSORS_MAX)
-    throw_error(SIMPLER_CAPACITY_ARGUMENTS, "task.tensor_count is {}; at most {} are allowed", known.tensor_count, SIMPLER_TENSORS_MAX);
+    throw_error(SIMPLER_CAPACITY_ARGUMENTS, "task.tensor_count is {}; at most {} are allowed", known.tensor_count,
+                SIMPLER_TENSORS_MAX);
   if (known.scalar_count > SIMPLER_SCALARS_MAX)
-    throw_error(SIMPLER_CAPACITY_ARGUMENTS, "task.scalar_count is {}; at most {} are allowed", known.scalar_count, SIMPLER_SCALARS_MAX);
+    throw_error(SIMPLER_CAPACITY_ARGUMENTS, "task.scalar_count is {}; at most {} are allowed", known.scalar_count,
+                SIMPLER_SCALARS_MAX);
   if (known.tensor_count != 0) require(known.tensors, "task.tensors");
   if (known.scalar_count != 0) require(known.scalars, "task.scalars");
   request.tensors = {known.tensors, known.tensor_count};
@@ -45,12 +48,13 @@ RunRequest make_request(const std::shared_ptr<Worker> &worker, const simpler_tas
     const simpler_run_options known_options = read_struct(options, option_defaults, "options");
     if (known_options.reserved != 0)
       throw_error(SIMPLER_INVALID_ARGUMENT, "options.reserved is {}; it must be 0", known_options.reserved);
-    if (known_options.label != nullptr) request.label = std::string(known_options.label, strnlen(known_options.label, kLabelBytesMax));
+    if (known_options.label != nullptr)
+      request.label = std::string(known_options.label, strnlen(known_options.label, kLabelBytesMax));
     request.window = known_options.window;
     request.heap_bytes = known_options.heap_bytes;
     if (request.window != 0 && (request.window < 4 || (request.window & (request.window - 1)) != 0))
-      throw_error(SIMPLER_INVALID_ARGUMENT, "options.window is {}; allowed are powers of two from 4 to {}, or 0", request.window,
-                  worker->config().window);
+      throw_error(SIMPLER_INVALID_ARGUMENT, "options.window is {}; allowed are powers of two from 4 to {}, or 0",
+                  request.window, worker->config().window);
     if (request.heap_bytes != 0 && request.heap_bytes < 4096)
       throw_error(SIMPLER_INVALID_ARGUMENT, "options.heap_bytes is {}; allowed are 4096 to {}, or 0", request.heap_bytes,
                   worker->config().heap_bytes);
@@ -102,8 +106,8 @@ simpler_status simpler_run_wait(simpler_run *run, uint64_t timeout_ns, simpler_e
     const auto object = host::find<Run>(HandleKind::kRun, run, "run");
     const uint64_t deadline = deadline_after(timeout_ns);
     if (!wait_for(*object, deadline))
-      throw_error(SIMPLER_TIMEOUT, "the run{}{}{} has not ended within {} ns; it goes on", object->label.empty() ? "" : " '", object->label,
-                  object->label.empty() ? "" : "'", timeout_ns);
+      throw_error(SIMPLER_TIMEOUT, "the run{}{}{} has not ended within {} ns; it goes on", object->label.empty() ? "" : " '",
+                  object->label, object->label.empty() ? "" : "'", timeout_ns);
   });
 }
 
@@ -114,9 +118,9 @@ simpler_status simpler_run_get_stats(simpler_run *run, simpler_run_stats *stats,
     value.chip = static_cast<int32_t>(object->chip);
     if (object->has_ended()) {
       const control::RunCounts &counts = object->counts;
-      value.state = object->error.ok()                         ? SIMPLER_RUN_DONE
+      value.state = object->error.ok()                        ? SIMPLER_RUN_DONE
                     : object->error.code == SIMPLER_CANCELLED ? SIMPLER_RUN_CANCELLED
-                                                               : SIMPLER_RUN_FAILED;
+                                                              : SIMPLER_RUN_FAILED;
       value.tasks_submitted = counts.tasks_submitted;
       value.tasks_done = counts.tasks_done;
       value.tasks_failed = counts.tasks_failed;

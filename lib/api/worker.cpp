@@ -1,6 +1,6 @@
 // simpler_worker_create, _destroy, _get_info, _chip_pid.
-#include "api/guard.h"
 #include "host/worker.h"
+#include "api/guard.h"
 
 using namespace simpler;
 using namespace simpler::api;

@@ -20,8 +20,8 @@ class Sha256 {
   Sha256 &operator=(const Sha256 &) = delete;
 
   void update(std::span<const std::byte> bytes);
-  void update_u64(uint64_t value);           // little-endian
-  void update_text(std::string_view text);   // length, then bytes: no two sequences of texts collide
+  void update_u64(uint64_t value);          // little-endian
+  void update_text(std::string_view text);  // length, then bytes: no two sequences of texts collide
   Digest finish();
 
  private:

@@ -87,10 +87,11 @@ void Callable::load_table(const control::CallableManifest &manifest) {
     throw_error(SIMPLER_LOAD_VERSION, "{}: built for device interface {}, this chip has {}", image.description(),
                 table->device_abi, SIMPLER_DEVICE_ABI);
   if (table->struct_size < sizeof(simpler_callable_table))
-    throw_error(SIMPLER_LOAD_VERSION, "{}: its callable table has {} bytes, device interface {} needs {}", image.description(),
-                table->struct_size, SIMPLER_DEVICE_ABI, sizeof(simpler_callable_table));
+    throw_error(SIMPLER_LOAD_VERSION, "{}: its callable table has {} bytes, device interface {} needs {}",
+                image.description(), table->struct_size, SIMPLER_DEVICE_ABI, sizeof(simpler_callable_table));
   if (table->kernel_count != 0 && table->kernels == nullptr)
-    throw_error(SIMPLER_INVALID_ARGUMENT, "{}: its table counts {} kernels and has none", image.description(), table->kernel_count);
+    throw_error(SIMPLER_INVALID_ARGUMENT, "{}: its table counts {} kernels and has none", image.description(),
+                table->kernel_count);
   if (manifest.name.empty() && table->name != nullptr) name_ = table->name;
   if (name_.empty()) name_ = "callable";
   orchestration_ = table->orchestration;
@@ -113,14 +114,16 @@ void Callable::load_symbols(const control::CallableManifest &manifest) {
         image_at(manifest.orchestration_image, manifest.orchestration_symbol).require_symbol(manifest.orchestration_symbol));
   for (const control::KernelEntry &entry : manifest.kernels)
     add_kernel(entry.kernel_id, entry.core_type,
-               as_function<simpler_kernel_fn>(image_at(entry.image, entry.symbol).require_symbol(entry.symbol)), entry.symbol);
+               as_function<simpler_kernel_fn>(image_at(entry.image, entry.symbol).require_symbol(entry.symbol)),
+               entry.symbol);
 }
 
 void Callable::add_kernel(uint32_t id, simpler_core_type type, simpler_kernel_fn function, std::string name) {
   if (id == SIMPLER_NO_KERNEL)
     throw_error(SIMPLER_INVALID_ARGUMENT, "callable \"{}\": kernel \"{}\" has the id SIMPLER_NO_KERNEL", name_, name);
   if (type != SIMPLER_CORE_AIC && type != SIMPLER_CORE_AIV)
-    throw_error(SIMPLER_INVALID_ARGUMENT, "callable \"{}\": kernel {} has core type {}; 1 (AIC) and 2 (AIV) exist", name_, id, type);
+    throw_error(SIMPLER_INVALID_ARGUMENT, "callable \"{}\": kernel {} has core type {}; 1 (AIC) and 2 (AIV) exist", name_,
+                id, type);
   if (function == nullptr) throw_error(SIMPLER_INVALID_ARGUMENT, "callable \"{}\": kernel {} has no function", name_, id);
   kernels_.push_back(Kernel{id, type, function, std::move(name)});
 }
@@ -132,12 +135,15 @@ void Callable::finish() {
       throw_error(SIMPLER_INVALID_ARGUMENT, "callable \"{}\": kernel id {} is given to \"{}\" and to \"{}\"", name_,
                   kernels_[i].id, kernels_[i - 1].name, kernels_[i].name);
   if (orchestration_ == nullptr && kernels_.size() != 1)
-    throw_error(SIMPLER_INVALID_ARGUMENT, "callable \"{}\" has no orchestration and {} kernels; without an orchestration there "
-                "must be exactly one", name_, kernels_.size());
+    throw_error(SIMPLER_INVALID_ARGUMENT,
+                "callable \"{}\" has no orchestration and {} kernels; without an orchestration there "
+                "must be exactly one",
+                name_, kernels_.size());
 }
 
 const Kernel *Callable::find_kernel(uint32_t id) const {
-  const auto found = std::lower_bound(kernels_.begin(), kernels_.end(), id, [](const Kernel &k, uint32_t key) { return k.id < key; });
+  const auto found =
+      std::lower_bound(kernels_.begin(), kernels_.end(), id, [](const Kernel &k, uint32_t key) { return k.id < key; });
   return found != kernels_.end() && found->id == id ? &*found : nullptr;
 }
 
@@ -150,11 +156,10 @@ std::string CallableTable::describe(uint32_t cid) const {
   return fmt::format("the slot holds generation {} (\"{}\")", slot.generation, slot.callable->name());
 }
 
-std::shared_ptr<const Callable> CallableTable::load(uint32_t cid, uint32_t generation, const control::CallableManifest &manifest,
-                                                    const UniqueFd &images) {
+std::shared_ptr<const Callable> CallableTable::load(uint32_t cid, uint32_t generation,
+                                                    const control::CallableManifest &manifest, const UniqueFd &images) {
   const auto check_free = [&] {
-    if (cid >= slots_.size())
-      throw_error(SIMPLER_INVALID_ARGUMENT, "cid {}: {}", cid, describe(cid));
+    if (cid >= slots_.size()) throw_error(SIMPLER_INVALID_ARGUMENT, "cid {}: {}", cid, describe(cid));
     if (slots_[cid].callable != nullptr) throw_error(SIMPLER_ALREADY_EXISTS, "cid {}: {}", cid, describe(cid));
   };
   {

@@ -84,8 +84,8 @@ class CarrierPool {
   alignas(64) std::atomic<uint64_t> word_{0};
   // Written once, by stop(); carriers look at it when they have nothing to do.
   alignas(64) std::atomic<bool> stopping_{false};
-  std::mutex mutex_;                // guards parked_workers_ and the change from parked to searching; nothing is locked under it
-  std::vector<uint32_t> parked_workers_;  // last in, first out: the warmest thread is woken
+  std::mutex mutex_;  // guards parked_workers_ and the change from parked to searching; nothing is locked under it
+  std::vector<uint32_t> parked_workers_;            // last in, first out: the warmest thread is woken
   std::vector<std::unique_ptr<Carrier>> carriers_;  // carriers_[i] is worker i + 1
   std::atomic<uint64_t> wakes_{0};
 };

@@ -46,10 +46,11 @@ control::ChipConfig complete_config(control::ChipConfig config, const Geometry &
   // More carriers than cores have nothing to do.
   config.carriers = config.carriers == 0 ? std::min(usable_cpus(), geometry.cores())
                                          : check_range("carriers", config.carriers, 0u, 1u, geometry.cores());
-  config.callable_capacity = check_range("callable_capacity", config.callable_capacity, kCallablesDefault, 1u, kCallablesMax);
+  config.callable_capacity =
+      check_range("callable_capacity", config.callable_capacity, kCallablesDefault, 1u, kCallablesMax);
   config.window = std::bit_ceil(check_range("window", config.window, kWindowDefault, kWindowMin, kWindowMax));
-  config.heap_bytes =
-      graph::ByteRing::round_up(check_range("heap_bytes", config.heap_bytes, kHeapBytesDefault, kHeapBytesMin, kHeapBytesMax));
+  config.heap_bytes = graph::ByteRing::round_up(
+      check_range("heap_bytes", config.heap_bytes, kHeapBytesDefault, kHeapBytesMin, kHeapBytesMax));
   return config;
 }
 
@@ -67,16 +68,14 @@ class Chip::Impl {
         scheduler_({config_.chip, config_.carriers + 1, config_.window}, geometry_, registers_, outbox_),
         engine_(engine_options()) {
     start_cores(registers_, geometry_, [this](uint32_t i) { step_core(registers_[i], geometry_.core(i)); });
-    carriers_ = std::make_unique<CarrierPool>(
-        config_.carriers,
-        CarrierWork{[this](uint32_t worker, const std::function<void()> &found) {
-                      return scheduler_.run_some(worker, UINT64_MAX, &found);
-                    },
-                    [this] { return scheduler_.has_work(); }});
+    carriers_ = std::make_unique<CarrierPool>(config_.carriers,
+                                              CarrierWork{[this](uint32_t worker, const std::function<void()> &found) {
+                                                            return scheduler_.run_some(worker, UINT64_MAX, &found);
+                                                          },
+                                                          [this] { return scheduler_.has_work(); }});
     scheduler_.attach(engine_, *carriers_);
-    orchestrator_ =
-        std::make_unique<Orchestrator>(OrchestratorOptions{config_.chip, config_.window, config_.heap_bytes}, link, gm, geometry_,
-                                       callables_, engine_, scheduler_, outbox_);
+    orchestrator_ = std::make_unique<Orchestrator>(OrchestratorOptions{config_.chip, config_.window, config_.heap_bytes},
+                                                   link, gm, geometry_, callables_, engine_, scheduler_, outbox_);
   }
   ~Impl() { stop(); }
   Impl(const Impl &) = delete;
@@ -128,7 +127,8 @@ Chip::~Chip() {
 
 control::ChipReady Chip::ready() const { return impl_->ready(); }
 
-control::LoadedCallable Chip::load(uint32_t cid, uint32_t generation, const control::CallableManifest &manifest, UniqueFd images) {
+control::LoadedCallable Chip::load(uint32_t cid, uint32_t generation, const control::CallableManifest &manifest,
+                                   UniqueFd images) {
   const std::shared_ptr<const Callable> callable = impl_->callables().load(cid, generation, manifest, images);
   return {callable->name(), static_cast<uint32_t>(callable->kernels().size()), callable->orchestration() != nullptr};
 }

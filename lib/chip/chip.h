@@ -32,7 +32,8 @@ class Chip {
   // Loads a callable into slot `cid`. `images` is a descriptor of the sealed memfd that holds the images of the manifest.
   // Throws LOAD_IMAGE, LOAD_SYMBOL, LOAD_VERSION, INVALID_ARGUMENT, ALREADY_EXISTS (slot in use). A callable that was
   // unloaded but is still used by a run keeps its code until that run ends; its slot is free at once.
-  control::LoadedCallable load(uint32_t cid, uint32_t generation, const control::CallableManifest &manifest, UniqueFd images);
+  control::LoadedCallable load(uint32_t cid, uint32_t generation, const control::CallableManifest &manifest,
+                               UniqueFd images);
   // Frees slot `cid`. Throws NOT_FOUND if the slot does not hold that generation. Never waits for runs.
   void unload(uint32_t cid, uint32_t generation);
 

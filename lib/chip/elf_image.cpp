@@ -89,7 +89,8 @@ std::string describe_start(std::span<const std::byte> bytes) {
   }
   if (printable) return fmt::format("starts with the text \"{}\"", text);
   std::string hex;
-  for (size_t i = 0; i < bytes.size() && i < 4; i++) hex += fmt::format("{}{:02x}", i == 0 ? "" : " ", static_cast<unsigned>(bytes[i]));
+  for (size_t i = 0; i < bytes.size() && i < 4; i++)
+    hex += fmt::format("{}{:02x}", i == 0 ? "" : " ", static_cast<unsigned>(bytes[i]));
   return fmt::format("starts with the bytes {}", hex);
 }
 
@@ -107,7 +108,8 @@ void check_elf(std::span<const std::byte> bytes, const std::string &description)
     refuse(fmt::format("is not an ELF shared object: it {}", describe_start(bytes)));
   if (bytes.size() < EI_NIDENT) refuse(fmt::format("is cut off: {} bytes are less than an ELF header", bytes.size()));
   const auto elf_class = static_cast<unsigned char>(bytes[EI_CLASS]);
-  if (elf_class != ELFCLASS64) refuse(fmt::format("is a {} ELF file, 64-bit is needed", elf_class == ELFCLASS32 ? "32-bit" : "malformed"));
+  if (elf_class != ELFCLASS64)
+    refuse(fmt::format("is a {} ELF file, 64-bit is needed", elf_class == ELFCLASS32 ? "32-bit" : "malformed"));
   const auto elf_data = static_cast<unsigned char>(bytes[EI_DATA]);
   if (elf_data != kData) refuse("has the other byte order than this machine");
   const std::optional<Elf64_Ehdr> header = read_at<Elf64_Ehdr>(bytes, 0);
@@ -119,14 +121,17 @@ void check_elf(std::span<const std::byte> bytes, const std::string &description)
     refuse(fmt::format("has {} program headers of {} bytes", header->e_phnum, header->e_phentsize));
   const auto check_inside = [&](uint64_t offset, uint64_t length, const char *what) {
     if (!lies_inside(offset, length, bytes.size()))
-      refuse(fmt::format("is cut off: {} of {} bytes at offset {} in an image of {} bytes", what, length, offset, bytes.size()));
+      refuse(fmt::format("is cut off: {} of {} bytes at offset {} in an image of {} bytes", what, length, offset,
+                         bytes.size()));
   };
   check_inside(header->e_phoff, uint64_t{header->e_phnum} * header->e_phentsize, "program headers");
-  if (header->e_shoff != 0) check_inside(header->e_shoff, uint64_t{header->e_shnum} * header->e_shentsize, "section headers");
+  if (header->e_shoff != 0)
+    check_inside(header->e_shoff, uint64_t{header->e_shnum} * header->e_shentsize, "section headers");
   bool has_dynamic = false;
   for (uint32_t i = 0; i < header->e_phnum; i++) {
     const Elf64_Phdr segment = program_header(bytes, *header, i);
-    if (segment.p_type == PT_LOAD || segment.p_type == PT_DYNAMIC) check_inside(segment.p_offset, segment.p_filesz, "a segment");
+    if (segment.p_type == PT_LOAD || segment.p_type == PT_DYNAMIC)
+      check_inside(segment.p_offset, segment.p_filesz, "a segment");
     has_dynamic = has_dynamic || segment.p_type == PT_DYNAMIC;
   }
   if (!has_dynamic) refuse("has no dynamic section, a shared object is needed");

@@ -42,7 +42,9 @@ bool has_unknown_fields(const simpler_kernel_task &task) {
 
 const simpler_orch_services GraphBuilder::kServices = {
     sizeof(simpler_orch_services),
-    [](simpler_orch *orch, const simpler_kernel_task *task, simpler_task_id *id) { return builder_of(orch).submit(task, id); },
+    [](simpler_orch *orch, const simpler_kernel_task *task, simpler_task_id *id) {
+      return builder_of(orch).submit(task, id);
+    },
     [](simpler_orch *orch, simpler_scope_mode mode) { return builder_of(orch).scope_begin(mode); },
     [](simpler_orch *orch) { return builder_of(orch).scope_end(); },
     [](simpler_orch *orch, simpler_tensor *tensor) { return builder_of(orch).alloc(tensor); },
@@ -102,7 +104,8 @@ simpler_status GraphBuilder::fail(ErrorInfo error) {
 }
 
 template <class... Args>
-simpler_status GraphBuilder::refuse(simpler_status code, const char *function, fmt::format_string<Args...> format, Args &&...args) {
+simpler_status GraphBuilder::refuse(simpler_status code, const char *function, fmt::format_string<Args...> format,
+                                    Args &&...args) {
   ErrorInfo error;
   error.code = code;
   error.message = fmt::format("{}: {}", function, fmt::format(format, std::forward<Args>(args)...));
@@ -127,9 +130,12 @@ simpler_status GraphBuilder::check(const simpler_kernel_task &task) {
     return refuse(SIMPLER_INVALID_ARGUMENT, kSubmit, "task->struct_size is {}, expected {} (use SIMPLER_KERNEL_TASK_INIT)",
                   task.struct_size, sizeof(task));
   if (task.struct_size > sizeof(task) && has_unknown_fields(task))
-    return refuse(SIMPLER_NOT_SUPPORTED, kSubmit, "task has fields beyond byte {} that this chip does not know", sizeof(task));
-  if (task.flags != 0) return refuse(SIMPLER_NOT_SUPPORTED, kSubmit, "task->flags is {:#x}: no flag is supported yet", task.flags);
-  if (task.block_count == 0) return refuse(SIMPLER_INVALID_ARGUMENT, kSubmit, "task->block_count is 0, at least 1 is needed");
+    return refuse(SIMPLER_NOT_SUPPORTED, kSubmit, "task has fields beyond byte {} that this chip does not know",
+                  sizeof(task));
+  if (task.flags != 0)
+    return refuse(SIMPLER_NOT_SUPPORTED, kSubmit, "task->flags is {:#x}: no flag is supported yet", task.flags);
+  if (task.block_count == 0)
+    return refuse(SIMPLER_INVALID_ARGUMENT, kSubmit, "task->block_count is 0, at least 1 is needed");
   if (task.tensor_count > SIMPLER_TENSORS_MAX)
     return refuse(SIMPLER_CAPACITY_ARGUMENTS, kSubmit, "task->tensor_count is {}, at most {} are allowed", task.tensor_count,
                   SIMPLER_TENSORS_MAX);
@@ -154,8 +160,8 @@ simpler_status GraphBuilder::find_kernels(const simpler_kernel_task &task, TaskP
     const Kernel *kernel = last_kernel_;
     if (kernel == nullptr || kernel->id != ids[position]) kernel = callable_->find_kernel(ids[position]);
     if (kernel == nullptr)
-      return refuse(SIMPLER_INVALID_ARGUMENT, kSubmit, "task->{}: there is no kernel {} in callable \"{}\"", kPositions[position],
-                    ids[position], callable_->name());
+      return refuse(SIMPLER_INVALID_ARGUMENT, kSubmit, "task->{}: there is no kernel {} in callable \"{}\"",
+                    kPositions[position], ids[position], callable_->name());
     const simpler_core_type type = position == SIMPLER_POSITION_AIC ? SIMPLER_CORE_AIC : SIMPLER_CORE_AIV;
     if (kernel->core_type != type)
       return refuse(SIMPLER_INVALID_ARGUMENT, kSubmit, "task->{}: kernel {} (\"{}\") is for {} cores", kPositions[position],
@@ -165,8 +171,8 @@ simpler_status GraphBuilder::find_kernels(const simpler_kernel_task &task, TaskP
   }
   if ((header.shape & (header.shape - 1)) != 0)
     return refuse(SIMPLER_NOT_SUPPORTED, kSubmit,
-                  "task has kernels for several cores (aic {}, aiv0 {}, aiv1 {}): MIX tasks are not supported yet", task.aic, task.aiv0,
-                  task.aiv1);
+                  "task has kernels for several cores (aic {}, aiv0 {}, aiv1 {}): MIX tasks are not supported yet", task.aic,
+                  task.aiv0, task.aiv1);
   return SIMPLER_OK;
 }
 
@@ -179,17 +185,20 @@ simpler_status GraphBuilder::check_tensors(const simpler_kernel_task &task) {
     if (argument.tag == SIMPLER_TAG_OUTPUT) {
       uint64_t bytes = 0;
       if (!is_sound_output(*argument.tensor, &bytes))
-        return refuse(SIMPLER_INVALID_ARGUMENT, kSubmit, "task->tensors[{}] (OUTPUT): {}", i, explain_output(*argument.tensor));
+        return refuse(SIMPLER_INVALID_ARGUMENT, kSubmit, "task->tensors[{}] (OUTPUT): {}", i,
+                      explain_output(*argument.tensor));
       output_bytes_.push_back(bytes);
     } else if (!is_sound_view(*argument.tensor, argument.tag)) {
-      return refuse(SIMPLER_INVALID_ARGUMENT, kSubmit, "task->tensors[{}]: {}", i, explain_view(*argument.tensor, argument.tag));
+      return refuse(SIMPLER_INVALID_ARGUMENT, kSubmit, "task->tensors[{}]: {}", i,
+                    explain_view(*argument.tensor, argument.tag));
     }
   }
   return SIMPLER_OK;
 }
 
 // Copies the arguments; sets the memory of outputs in the copies and in the caller's tensors.
-void GraphBuilder::fill(graph::TaskSlot &slot, const simpler_kernel_task &task, const TaskPayload &header, size_t label_bytes) {
+void GraphBuilder::fill(graph::TaskSlot &slot, const simpler_kernel_task &task, const TaskPayload &header,
+                        size_t label_bytes) {
   auto *payload = new (slot.payload) TaskPayload(header);
   auto *at = reinterpret_cast<std::byte *>(payload + 1);
   if (task.block_count > 1) {
@@ -245,7 +254,8 @@ simpler_status GraphBuilder::try_submit(const simpler_kernel_task *task, simpler
   try {
     if (task == nullptr) return refuse(SIMPLER_INVALID_ARGUMENT, kSubmit, "task is NULL");
     TaskPayload header;
-    if (check(*task) != SIMPLER_OK || find_kernels(*task, header) != SIMPLER_OK || check_tensors(*task) != SIMPLER_OK) return status_;
+    if (check(*task) != SIMPLER_OK || find_kernels(*task, header) != SIMPLER_OK || check_tensors(*task) != SIMPLER_OK)
+      return status_;
 
     const size_t label_bytes = task->label != nullptr ? strnlen(task->label, kLabelBytesMax) : 0;
     const size_t bytes = sizeof(TaskPayload) + (task->block_count > 1 ? sizeof(SpmdState) : 0) +
@@ -257,7 +267,8 @@ simpler_status GraphBuilder::try_submit(const simpler_kernel_task *task, simpler
     fill(*slot, *task, header, label_bytes);
     const TaskPayload &payload = payload_of(*slot);
     what = "task->tensors";
-    for (index = 0; index < task->tensor_count; index++) engine_.access(*slot, payload.args.tensors[index], task->tensors[index].tag);
+    for (index = 0; index < task->tensor_count; index++)
+      engine_.access(*slot, payload.args.tensors[index], task->tensors[index].tag);
     what = "task->after";
     for (index = 0; index < task->after_count; index++) engine_.after(*slot, task->after[index]);
     if (id != nullptr) *id = slot->id;
@@ -293,7 +304,8 @@ simpler_status GraphBuilder::scope_end() {
   if (status_ != SIMPLER_OK) return status_;
   try {
     // The outermost scope is the run's own.
-    if (engine_.scope_depth() <= 1) return refuse(SIMPLER_INVALID_ARGUMENT, kScopeEnd, "no scope is open: each end needs a begin");
+    if (engine_.scope_depth() <= 1)
+      return refuse(SIMPLER_INVALID_ARGUMENT, kScopeEnd, "no scope is open: each end needs a begin");
     engine_.scope_end();
     return SIMPLER_OK;
   } catch (...) {
@@ -306,7 +318,8 @@ simpler_status GraphBuilder::alloc(simpler_tensor *tensor) {
   try {
     if (tensor == nullptr) return refuse(SIMPLER_INVALID_ARGUMENT, kAlloc, "tensor is NULL");
     uint64_t bytes = 0;
-    if (!is_sound_output(*tensor, &bytes)) return refuse(SIMPLER_INVALID_ARGUMENT, kAlloc, "tensor: {}", explain_output(*tensor));
+    if (!is_sound_output(*tensor, &bytes))
+      return refuse(SIMPLER_INVALID_ARGUMENT, kAlloc, "tensor: {}", explain_output(*tensor));
     if (bytes == 0) return SIMPLER_OK;  // an empty view needs no memory
     graph::TaskId owner = 0;
     const graph::HeapBlock block = engine_.allocate(bytes, &owner);

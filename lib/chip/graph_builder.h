@@ -69,7 +69,7 @@ class GraphBuilder {
   const Kernel *last_kernel_ = nullptr;  // most tasks in a row use the same
   simpler_status status_ = SIMPLER_CLOSED;
   uint32_t ordinal_ = 0;
-  std::vector<uint64_t> output_bytes_;          // scratch of submit
+  std::vector<uint64_t> output_bytes_;           // scratch of submit
   std::vector<graph::HeapBlock> output_blocks_;  // scratch of submit
 };
 

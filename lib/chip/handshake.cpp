@@ -52,8 +52,8 @@ void check_reports(std::span<const CoreRegisters> registers, const Geometry &geo
 }
 
 void throw_no_answer(uint32_t core, CoreCondition wanted, CoreCondition found) {
-  throw_error(SIMPLER_INTERNAL, "core {} does not answer: its condition is {}, {} was awaited", core, static_cast<uint32_t>(found),
-              static_cast<uint32_t>(wanted));
+  throw_error(SIMPLER_INTERNAL, "core {} does not answer: its condition is {}, {} was awaited", core,
+              static_cast<uint32_t>(found), static_cast<uint32_t>(wanted));
 }
 
 }  // namespace simpler::chip

@@ -59,7 +59,8 @@ void *LoadedImage::require_symbol(const std::string &name) const {
   void *address = find_symbol(name.c_str());
   if (address == nullptr)
     throw_error(SIMPLER_LOAD_SYMBOL,
-                "{}: no exported symbol \"{}\" (is it declared SIMPLER_EXPORT, and extern \"C\" in C++?)", description_, name);
+                "{}: no exported symbol \"{}\" (is it declared SIMPLER_EXPORT, and extern \"C\" in C++?)", description_,
+                name);
   return address;
 }
 

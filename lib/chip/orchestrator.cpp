@@ -17,8 +17,8 @@ constexpr uint32_t kWindowMin = 4;
 }  // namespace
 
 Orchestrator::Orchestrator(const OrchestratorOptions &options, const control::Link &link, std::span<std::byte> gm,
-                           const Geometry &geometry, const CallableTable &callables, graph::Engine &engine, Scheduler &scheduler,
-                           Outbox &outbox)
+                           const Geometry &geometry, const CallableTable &callables, graph::Engine &engine,
+                           Scheduler &scheduler, Outbox &outbox)
     : options_(options),
       link_(link),
       gm_(gm),
@@ -47,7 +47,9 @@ void Orchestrator::stop() {
 
 void Orchestrator::loop() {
   control::LinkHeader &header = link_.header();
-  const auto is_over = [&] { return stopping_.load(std::memory_order_seq_cst) || header.stop.load(std::memory_order_seq_cst) != 0; };
+  const auto is_over = [&] {
+    return stopping_.load(std::memory_order_seq_cst) || header.stop.load(std::memory_order_seq_cst) != 0;
+  };
   PollBudget budget;
   std::vector<std::byte> body;
   while (!is_over()) {
@@ -134,7 +136,8 @@ control::CompletionRecord Orchestrator::execute(const control::RunRecord &record
 graph::RunLimits Orchestrator::check_limits(const control::RunRecord &record) const {
   graph::RunLimits limits;
   if (record.window > options_.window)
-    throw_error(SIMPLER_INVALID_ARGUMENT, "run option window is {}, the worker was made with {}", record.window, options_.window);
+    throw_error(SIMPLER_INVALID_ARGUMENT, "run option window is {}, the worker was made with {}", record.window,
+                options_.window);
   if (record.heap_bytes > options_.heap_bytes)
     throw_error(SIMPLER_INVALID_ARGUMENT, "run option heap_bytes is {}, the worker was made with {}", record.heap_bytes,
                 options_.heap_bytes);
@@ -147,13 +150,14 @@ graph::RunLimits Orchestrator::check_limits(const control::RunRecord &record) co
 void Orchestrator::check_arguments(const control::RunRecord &record) {
   tensors_.clear();
   if (record.tensors.size() > SIMPLER_TENSORS_MAX || record.scalars.size() > SIMPLER_SCALARS_MAX)
-    throw_error(SIMPLER_CAPACITY_ARGUMENTS, "the run has {} tensors and {} scalars; at most {} and {} are allowed", record.tensors.size(),
-                record.scalars.size(), SIMPLER_TENSORS_MAX, SIMPLER_SCALARS_MAX);
+    throw_error(SIMPLER_CAPACITY_ARGUMENTS, "the run has {} tensors and {} scalars; at most {} and {} are allowed",
+                record.tensors.size(), record.scalars.size(), SIMPLER_TENSORS_MAX, SIMPLER_SCALARS_MAX);
   for (size_t i = 0; i < record.tensors.size(); i++) {
     const control::TensorRecord &argument = record.tensors[i];
     if (argument.allocation_offset > gm_.size() || argument.allocation_bytes > gm_.size() - argument.allocation_offset ||
         argument.offset > gm_.size())
-      throw_error(SIMPLER_INVALID_ARGUMENT, "tensor argument {}: {} bytes at {} (first element at {}) are not inside of GM of {} bytes", i,
+      throw_error(SIMPLER_INVALID_ARGUMENT,
+                  "tensor argument {}: {} bytes at {} (first element at {}) are not inside of GM of {} bytes", i,
                   argument.allocation_bytes, argument.allocation_offset, argument.offset, gm_.size());
     simpler_tensor tensor;
     tensor.data = gm_.data() + argument.offset;
@@ -168,7 +172,8 @@ void Orchestrator::check_arguments(const control::RunRecord &record) {
     }
     // Its memory exists: for the run as a whole an OUTPUT is an OUTPUT_EXISTING.
     const simpler_tag tag = argument.tag == SIMPLER_TAG_OUTPUT ? simpler_tag{SIMPLER_TAG_OUTPUT_EXISTING} : argument.tag;
-    if (!is_sound_view(tensor, tag)) throw_error(SIMPLER_INVALID_ARGUMENT, "tensor argument {}: {}", i, explain_view(tensor, tag));
+    if (!is_sound_view(tensor, tag))
+      throw_error(SIMPLER_INVALID_ARGUMENT, "tensor argument {}: {}", i, explain_view(tensor, tag));
     tensors_.push_back(tensor);
   }
 }
@@ -195,8 +200,9 @@ void Orchestrator::call_orchestration(const Callable &callable, const control::R
       error.message = fmt::format("the orchestration returned {}", result);
       builder_.fail(std::move(error));
     } else if (engine_.scope_depth() != 1) {
-      error.message = fmt::format("the orchestration returned with {} scopes open: each simpler_orch_scope_begin needs its end",
-                                  engine_.scope_depth() - 1);
+      error.message =
+          fmt::format("the orchestration returned with {} scopes open: each simpler_orch_scope_begin needs its end",
+                      engine_.scope_depth() - 1);
       builder_.fail(std::move(error));
     }
   } catch (const std::exception &exception) {

@@ -31,8 +31,9 @@ struct OrchestratorOptions {
 class Orchestrator {
  public:
   // All references outlive the orchestrator. Starts the thread; throws SYSTEM_ERROR.
-  Orchestrator(const OrchestratorOptions &options, const control::Link &link, std::span<std::byte> gm, const Geometry &geometry,
-               const CallableTable &callables, graph::Engine &engine, Scheduler &scheduler, Outbox &outbox);
+  Orchestrator(const OrchestratorOptions &options, const control::Link &link, std::span<std::byte> gm,
+               const Geometry &geometry, const CallableTable &callables, graph::Engine &engine, Scheduler &scheduler,
+               Outbox &outbox);
   // stop()
   ~Orchestrator();
 

@@ -15,7 +15,8 @@ bool Outbox::try_push(control::RecordType type, std::span<const std::byte> body)
 void Outbox::log(simpler_log_level level, std::string_view text) noexcept {
   if (!is_logged(level)) return;
   try {
-    const std::vector<std::byte> body = encode(control::LogRecord{level, std::string(text.substr(0, control::kLogTextBytesMax))});
+    const std::vector<std::byte> body =
+        encode(control::LogRecord{level, std::string(text.substr(0, control::kLogTextBytesMax))});
     if (try_push(control::RecordType::kLog, body)) return;
   } catch (...) {
   }

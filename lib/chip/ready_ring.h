@@ -89,7 +89,8 @@ class ReadyRing {
   void grow() {
     Array *larger = make((own_->mask + 1) * 2);
     for (uint64_t i = head_seen_; i != unpublished_; i++)
-      larger->cells[i & larger->mask].store(own_->cells[i & own_->mask].load(std::memory_order_relaxed), std::memory_order_relaxed);
+      larger->cells[i & larger->mask].store(own_->cells[i & own_->mask].load(std::memory_order_relaxed),
+                                            std::memory_order_relaxed);
     own_ = larger;
     array_.store(larger, std::memory_order_release);  // before the tail that needs it
   }
@@ -100,7 +101,7 @@ class ReadyRing {
   uint64_t unpublished_ = 0;  // tail with what was added since the last publish
   uint64_t head_seen_ = 0;    // a past value of head_
   // ---- written by the producer, read by consumers
-  alignas(64) std::atomic<uint64_t> tail_{0};      // publishes cells and array; consumers acquire
+  alignas(64) std::atomic<uint64_t> tail_{0};        // publishes cells and array; consumers acquire
   alignas(64) std::atomic<Array *> array_{nullptr};  // release; published before the tail that needs it; changes rarely
   // ---- written by consumers
   alignas(64) std::atomic<uint64_t> head_{0};  // claims entries

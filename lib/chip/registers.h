@@ -20,8 +20,19 @@
 
 namespace simpler::chip {
 
-enum class CoreCondition : uint32_t { kOff = 0, kReported = 1, kIdle = 2, kBusy = 3, kExited = 4 };
-enum class CoreControl : uint32_t { kNone = 0, kStart = 1, kAcknowledged = 2, kExit = 3 };
+enum class CoreCondition : uint32_t {
+  kOff = 0,
+  kReported = 1,
+  kIdle = 2,
+  kBusy = 3,
+  kExited = 4
+};
+enum class CoreControl : uint32_t {
+  kNone = 0,
+  kStart = 1,
+  kAcknowledged = 2,
+  kExit = 3
+};
 
 struct CoreRegisters {
   // ---- written by the AICPU

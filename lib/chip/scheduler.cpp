@@ -14,7 +14,8 @@ uint64_t ring_capacity(uint32_t window) { return std::bit_ceil(uint64_t{window <
 
 }  // namespace
 
-Scheduler::Scheduler(const SchedulerOptions &options, const Geometry &geometry, std::span<CoreRegisters> registers, Outbox &outbox)
+Scheduler::Scheduler(const SchedulerOptions &options, const Geometry &geometry, std::span<CoreRegisters> registers,
+                     Outbox &outbox)
     : geometry_(geometry), registers_(registers), cores_(geometry), queue_(options.workers, ring_capacity(options.window)) {
   for (uint32_t i = 0; i < geometry.cores(); i++) identities_.push_back(geometry.core(i));
   for (uint32_t i = 0; i < options.workers; i++) workers_.push_back(std::make_unique<Worker>(options.chip, outbox));
@@ -103,7 +104,8 @@ bool Scheduler::find_work(uint32_t worker, Work &work) {
     }
     if (payload.block_count > 1) {
       // Memory that must read as zero is cleared before any block can run.
-      for (uint32_t i = 0; i < payload.zero_count; i++) memset(payload.zero_ranges()[i].data, 0, payload.zero_ranges()[i].bytes);
+      for (uint32_t i = 0; i < payload.zero_count; i++)
+        memset(payload.zero_ranges()[i].data, 0, payload.zero_ranges()[i].bytes);
       payload.zero_count = 0;
     }
     let_wait(*task, type);
@@ -130,7 +132,8 @@ bool Scheduler::run_some(uint32_t worker, uint64_t tasks_max, const std::functio
       // The first task that we made ready runs here at once - unless older ones wait for the core that it would take.
       TaskPayload &payload = payload_of(*next);
       const simpler_core_type type = core_type_of(payload);
-      if (payload.block_count == 1 && waiting_[type_index(type)].count.load(std::memory_order_relaxed) == 0 && hold_core(self, type)) {
+      if (payload.block_count == 1 && waiting_[type_index(type)].count.load(std::memory_order_relaxed) == 0 &&
+          hold_core(self, type)) {
         work = {next, 0};
         continue;
       }
@@ -157,7 +160,8 @@ graph::TaskSlot *Scheduler::run(uint32_t worker, const Work &work) {
   const bool cancelled = engine_->stopped();
   bool failed = false;
   if (!cancelled) {
-    for (uint32_t i = 0; i < payload.zero_count; i++) memset(payload.zero_ranges()[i].data, 0, payload.zero_ranges()[i].bytes);
+    for (uint32_t i = 0; i < payload.zero_count; i++)
+      memset(payload.zero_ranges()[i].data, 0, payload.zero_ranges()[i].bytes);
     dispatch(self, task, work.block);
     failed = !self.executor.execute(task, payload);
     if (failed) record_failure(self, task, payload);
@@ -185,7 +189,8 @@ graph::TaskSlot *Scheduler::dispose(uint32_t worker, graph::TaskSlot *ready, boo
     TaskPayload &payload = payload_of(task);
     if (payload.shape == 0) {
       // It only carries dependencies. What it makes ready goes to the front: those are older than the rest.
-      graph::TaskSlot *more = engine_->complete(task, engine_->stopped() ? graph::Outcome::kCancelled : graph::Outcome::kDone);
+      graph::TaskSlot *more =
+          engine_->complete(task, engine_->stopped() ? graph::Outcome::kCancelled : graph::Outcome::kDone);
       if (more != nullptr) {
         graph::TaskSlot *last = more;
         while (last->next_ready != nullptr) last = last->next_ready;
@@ -225,10 +230,11 @@ void Scheduler::record_failure(const Worker &self, const graph::TaskSlot &task, 
   error.task = task.id;
   if (payload.label() != nullptr) error.task_label = payload.label();
   error.message = fmt::format("kernel {} (\"{}\") of task {}{}{}{} failed with code {}: {}", kernel.id, kernel.name, task.id,
-                              error.task_label.empty() ? "" : " (\"", error.task_label, error.task_label.empty() ? "" : "\")",
-                              failure.code, failure.text);
+                              error.task_label.empty() ? "" : " (\"", error.task_label,
+                              error.task_label.empty() ? "" : "\")", failure.code, failure.text);
   if (payload.block_count > 1)
-    error.message += fmt::format(" (block {} of {})", registers_[self.core].block.load(std::memory_order_relaxed), payload.block_count);
+    error.message +=
+        fmt::format(" (block {} of {})", registers_[self.core].block.load(std::memory_order_relaxed), payload.block_count);
   failure_.record(std::move(error));
 }
 

@@ -23,10 +23,10 @@ struct ZeroRange {
 };
 
 // Only in tasks of several blocks.
-struct alignas(8) SpmdState {  // tensors follow
-  uint32_t next_block = 0;                    // first block that nobody has taken; under the scheduler's lock
-  std::atomic<bool> failed{false};            // some block failed; published by blocks_left
-  std::atomic<uint32_t> blocks_left{0};       // blocks that have not returned; who brings it to 0 completes the task
+struct alignas(8) SpmdState {            // tensors follow
+  uint32_t next_block = 0;               // first block that nobody has taken; under the scheduler's lock
+  std::atomic<bool> failed{false};       // some block failed; published by blocks_left
+  std::atomic<uint32_t> blocks_left{0};  // blocks that have not returned; who brings it to 0 completes the task
 };
 
 struct TaskPayload {
@@ -35,16 +35,14 @@ struct TaskPayload {
   uint32_t block_count;
   uint32_t ordinal;  // number of the task in its run, to find the oldest
   uint16_t zero_count;
-  uint16_t shape;  // bit per position whose kernel is set; 0: the task only carries dependencies
+  uint16_t shape;         // bit per position whose kernel is set; 0: the task only carries dependencies
   uint32_t label_offset;  // from here; 0: no label
 
   SpmdState &spmd() { return *std::launder(reinterpret_cast<SpmdState *>(this + 1)); }
   ZeroRange *zero_ranges() {
     return reinterpret_cast<ZeroRange *>(const_cast<uint64_t *>(args.scalars) + args.scalar_count);
   }
-  const char *label() const {
-    return label_offset != 0 ? reinterpret_cast<const char *>(this) + label_offset : nullptr;
-  }
+  const char *label() const { return label_offset != 0 ? reinterpret_cast<const char *>(this) + label_offset : nullptr; }
   // The one kernel of a task that is not a MIX.
   const Kernel &kernel() const { return *kernels[shape == 1 ? 0 : shape == 2 ? 1 : 2]; }
 };

@@ -21,7 +21,8 @@ bool compute_reach_bits(const simpler_tensor &tensor, uint64_t *bits) {
   uint64_t last = 0;
   for (uint32_t i = 0; i < tensor.rank; i++) {
     uint64_t step = 0;
-    if (__builtin_mul_overflow(tensor.shape[i] - 1, tensor.strides[i], &step) || __builtin_add_overflow(last, step, &last)) return false;
+    if (__builtin_mul_overflow(tensor.shape[i] - 1, tensor.strides[i], &step) || __builtin_add_overflow(last, step, &last))
+      return false;
   }
   uint64_t elements = 0;
   return !__builtin_add_overflow(last, uint64_t{1}, &elements) &&
@@ -35,7 +36,8 @@ std::string list(const uint64_t *values, uint32_t count) {
 }
 
 bool is_tag_of_memory(simpler_tag tag) {
-  return tag == SIMPLER_TAG_INPUT || tag == SIMPLER_TAG_INOUT || tag == SIMPLER_TAG_OUTPUT_EXISTING || tag == SIMPLER_TAG_NO_DEP;
+  return tag == SIMPLER_TAG_INPUT || tag == SIMPLER_TAG_INOUT || tag == SIMPLER_TAG_OUTPUT_EXISTING ||
+         tag == SIMPLER_TAG_NO_DEP;
 }
 
 bool has_broadcast(const simpler_tensor &tensor) {
@@ -98,18 +100,19 @@ bool is_sound_output(const simpler_tensor &tensor, uint64_t *bytes) {
 std::string explain_view(const simpler_tensor &tensor, simpler_tag tag) {
   if (!is_tag_of_memory(tag)) return fmt::format("tag {} does not exist", tag);
   if (std::string text = explain_rank_and_dtype(tensor.dtype, tensor.rank); !text.empty()) return text;
-  const std::string layout = fmt::format("shape {} with strides {}", list(tensor.shape, tensor.rank), list(tensor.strides, tensor.rank));
-  if (tensor.data == nullptr && !is_empty(tensor))
-    return "it has no memory (data is NULL): only an OUTPUT may come without";
+  const std::string layout =
+      fmt::format("shape {} with strides {}", list(tensor.shape, tensor.rank), list(tensor.strides, tensor.rank));
+  if (tensor.data == nullptr && !is_empty(tensor)) return "it has no memory (data is NULL): only an OUTPUT may come without";
   if (tensor.allocation == nullptr && !is_empty(tensor)) return "its allocation is NULL";
-  if (tag != SIMPLER_TAG_INPUT && has_broadcast(tensor)) return fmt::format("{}: a stride of 0 is allowed as INPUT only", layout);
+  if (tag != SIMPLER_TAG_INPUT && has_broadcast(tensor))
+    return fmt::format("{}: a stride of 0 is allowed as INPUT only", layout);
   uint64_t bits = 0;
   if (!is_empty(tensor) && !compute_reach_bits(tensor, &bits)) return fmt::format("{} overflows 64 bits", layout);
   const auto data = reinterpret_cast<uintptr_t>(tensor.data);
   const auto start = reinterpret_cast<uintptr_t>(tensor.allocation);
   if (data < start) return "it starts before its allocation";
-  return fmt::format("{} reaches bytes {} to {} of an allocation of {} bytes", layout, data - start, data - start + (bits + 7) / 8,
-                     tensor.allocation_bytes);
+  return fmt::format("{} reaches bytes {} to {} of an allocation of {} bytes", layout, data - start,
+                     data - start + (bits + 7) / 8, tensor.allocation_bytes);
 }
 
 std::string explain_output(const simpler_tensor &tensor) {

@@ -92,8 +92,8 @@ class ChipChannel {
   void configure(const ChipConfig &config) {
     ChipReady ready;
     const ErrorInfo error = attempt([&] {
-      SharedMemory link =
-          SharedMemory::map("link", receive_descriptor(descriptors_.get(), kLinkTag, kDescriptorTimeoutMs), config.link_bytes);
+      SharedMemory link = SharedMemory::map("link", receive_descriptor(descriptors_.get(), kLinkTag, kDescriptorTimeoutMs),
+                                            config.link_bytes);
       SharedMemory gm =
           SharedMemory::map("GM", receive_descriptor(descriptors_.get(), kGmTag, kDescriptorTimeoutMs), config.gm_bytes);
       ready = handler_.configure(config, std::move(link), std::move(gm));

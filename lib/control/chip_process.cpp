@@ -33,7 +33,9 @@ namespace {
 // Unsent bytes to a chip that does not read; beyond this, requests are refused.
 constexpr size_t kWriteQueueBytesMax = 4u << 20;
 // Tags of the two descriptors that belong to CONFIGURE.
-int send_signal(int pidfd, int signal) { return static_cast<int>(syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0)); }
+int send_signal(int pidfd, int signal) {
+  return static_cast<int>(syscall(SYS_pidfd_send_signal, pidfd, signal, nullptr, 0));
+}
 
 struct Write {
   uv_write_t request;
@@ -43,7 +45,13 @@ struct Write {
 }  // namespace
 
 struct ChipProcess::State : std::enable_shared_from_this<ChipProcess::State> {
-  enum class Phase { kStarting, kConfigured, kReady, kEnding, kGone };
+  enum class Phase {
+    kStarting,
+    kConfigured,
+    kReady,
+    kEnding,
+    kGone
+  };
   struct Pending {
     RegisterReplyFn register_reply;
     ReplyFn reply;
@@ -74,7 +82,9 @@ struct ChipProcess::State : std::enable_shared_from_this<ChipProcess::State> {
 
   State(ControlLoop &loop_of_worker, Options given) : loop(loop_of_worker), options(std::move(given)) {}
 
-  std::string name() const { return fmt::format("chip {} (pid {})", options.config.chip, pid.load(std::memory_order_relaxed)); }
+  std::string name() const {
+    return fmt::format("chip {} (pid {})", options.config.chip, pid.load(std::memory_order_relaxed));
+  }
 
   ErrorInfo error(simpler_status code, std::string message) const {
     ErrorInfo info;
@@ -140,7 +150,8 @@ struct ChipProcess::State : std::enable_shared_from_this<ChipProcess::State> {
     if (bytes < 0) {
       // Its end of the pipe is closed: it is dead, about to end as it was asked to, or of no use any more.
       uv_read_stop(reinterpret_cast<uv_stream_t *>(&pipe));
-      if (phase != Phase::kGone && !expected) give_up(error(SIMPLER_CHIP_LOST, fmt::format("{} closed its control pipe", name())));
+      if (phase != Phase::kGone && !expected)
+        give_up(error(SIMPLER_CHIP_LOST, fmt::format("{} closed its control pipe", name())));
       return;
     }
     try {
@@ -192,8 +203,7 @@ struct ChipProcess::State : std::enable_shared_from_this<ChipProcess::State> {
   }
 
   void expect(const Frame &frame, Phase wanted) const {
-    if (phase != wanted)
-      throw_error(SIMPLER_PROTOCOL_ERROR, "a {} message out of order", frame_type_name(frame.type));
+    if (phase != wanted) throw_error(SIMPLER_PROTOCOL_ERROR, "a {} message out of order", frame_type_name(frame.type));
   }
 
   Pending take(const Frame &frame) {
@@ -208,10 +218,11 @@ struct ChipProcess::State : std::enable_shared_from_this<ChipProcess::State> {
 
   void on_hello(const Hello &hello) {
     if (hello.build_id != options.build_id) {
-      give_up(error(SIMPLER_LOAD_VERSION,
-                    fmt::format("{} is not of the same build as the library: the chip's build is {}, the library's {}; install "
-                                "both together, or set the option `chip_path`",
-                                options.path, hello.build_id, options.build_id)));
+      give_up(
+          error(SIMPLER_LOAD_VERSION,
+                fmt::format("{} is not of the same build as the library: the chip's build is {}, the library's {}; install "
+                            "both together, or set the option `chip_path`",
+                            options.path, hello.build_id, options.build_id)));
       return;
     }
     send_descriptor(process.descriptors.get(), kLinkTag, options.link_fd);
@@ -228,10 +239,11 @@ struct ChipProcess::State : std::enable_shared_from_this<ChipProcess::State> {
     write->request.data = write.get();
     const uv_buf_t buffer =
         uv_buf_init(reinterpret_cast<char *>(write->bytes.data()), static_cast<unsigned>(write->bytes.size()));
-    const int result = uv_write(&write->request, reinterpret_cast<uv_stream_t *>(&pipe), &buffer, 1, [](uv_write_t *request, int) {
-      // A failed write means that the pipe has ended; reading tells.
-      delete static_cast<Write *>(request->data);
-    });
+    const int result =
+        uv_write(&write->request, reinterpret_cast<uv_stream_t *>(&pipe), &buffer, 1, [](uv_write_t *request, int) {
+          // A failed write means that the pipe has ended; reading tells.
+          delete static_cast<Write *>(request->data);
+        });
     if (result != 0) throw_system_error(-result, fmt::format("writing to {}", name()));
     write.release();  // owned by libuv until the callback
   }
@@ -242,7 +254,8 @@ struct ChipProcess::State : std::enable_shared_from_this<ChipProcess::State> {
     uint32_t id = 0;
     try {
       if (phase != Phase::kReady) {
-        answer(on_reply, phase == Phase::kEnding || phase == Phase::kGone ? gone_error() : error(SIMPLER_BUSY, name() + " is starting"));
+        answer(on_reply, phase == Phase::kEnding || phase == Phase::kGone ? gone_error()
+                                                                          : error(SIMPLER_BUSY, name() + " is starting"));
         return;
       }
       if (uv_stream_get_write_queue_size(reinterpret_cast<uv_stream_t *>(&pipe)) > kWriteQueueBytesMax)
@@ -326,8 +339,9 @@ struct ChipProcess::State : std::enable_shared_from_this<ChipProcess::State> {
     exit.expected = expected;
     if (!expected && exit.error.ok()) {
       const std::string how = !exit.status_known ? "ended; how is not known, as its status was taken by somebody else"
-                              : exit.signal != 0 ? fmt::format("was ended by signal {} ({})", exit.signal, strsignal(exit.signal))
-                                                 : fmt::format("exited with code {}", exit.exit_code);
+                              : exit.signal != 0
+                                  ? fmt::format("was ended by signal {} ({})", exit.signal, strsignal(exit.signal))
+                                  : fmt::format("exited with code {}", exit.exit_code);
       const bool killed_by_us = !cause.ok() && exit.signal == SIGKILL && cause.code != SIMPLER_CHIP_LOST;
       if (killed_by_us)
         exit.error = cause;
@@ -424,9 +438,8 @@ void ChipProcess::shut_down(uint64_t grace_ns) {
 }
 
 void ChipProcess::kill() {
-  state_->loop.post([state = state_] {
-    state->give_up(state->error(SIMPLER_CHIP_LOST, state->name() + " was killed by the library"));
-  });
+  state_->loop.post(
+      [state = state_] { state->give_up(state->error(SIMPLER_CHIP_LOST, state->name() + " was killed by the library")); });
 }
 
 }  // namespace simpler::control

@@ -65,9 +65,8 @@ ControlLoop::ControlLoop() : state_(std::make_shared<State>()) {
   const int result = uv_loop_init(&state->loop);
   if (result != 0) throw_system_error(-result, "creating an event loop");
   state->loop.data = state;
-  const int async_result = uv_async_init(&state->loop, &state->wake, [](uv_async_t *wake) {
-    static_cast<State *>(wake->loop->data)->run_posted();
-  });
+  const int async_result = uv_async_init(&state->loop, &state->wake,
+                                         [](uv_async_t *wake) { static_cast<State *>(wake->loop->data)->run_posted(); });
   if (async_result != 0) {
     uv_loop_close(&state->loop);
     throw_system_error(-async_result, "creating the wake-up of an event loop");

@@ -70,8 +70,9 @@ UniqueFd receive_descriptor(int channel, uint64_t tag, int timeout_ms) {
     fd = UniqueFd(received);
   }
   if (bytes != sizeof received_tag || received_tag != tag || !fd.valid())
-    throw_error(SIMPLER_PROTOCOL_ERROR, "a descriptor for request {} was expected; {} bytes with tag {} and {} descriptor came", tag,
-                bytes, received_tag, fd.valid() ? "a" : "no");
+    throw_error(SIMPLER_PROTOCOL_ERROR,
+                "a descriptor for request {} was expected; {} bytes with tag {} and {} descriptor came", tag, bytes,
+                received_tag, fd.valid() ? "a" : "no");
   return fd;
 }
 

@@ -31,7 +31,8 @@ const Table &root(std::span<const std::byte> body, FrameType type) {
   const auto *bytes = reinterpret_cast<const uint8_t *>(body.data());
   flatbuffers::Verifier verifier(bytes, body.size(), 16, 100'000);
   if (!verifier.VerifyBuffer<Table>(nullptr))
-    throw_error(SIMPLER_PROTOCOL_ERROR, "the body of a {} message ({} bytes) is malformed", frame_type_name(type), body.size());
+    throw_error(SIMPLER_PROTOCOL_ERROR, "the body of a {} message ({} bytes) is malformed", frame_type_name(type),
+                body.size());
   return *flatbuffers::GetRoot<Table>(bytes);
 }
 

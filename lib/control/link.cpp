@@ -72,8 +72,8 @@ bool RecordRing::pop(RecordType &type, std::vector<std::byte> &body) {
   copy_out(head, &header, sizeof header);
   copy_out(head + sizeof header, &length, sizeof length);
   if (header.bytes > available || length > capacity_ || header.bytes != record_bytes(length))
-    throw_error(SIMPLER_PROTOCOL_ERROR, "a record of {} bytes with a body of {} in a ring that holds {}", header.bytes, length,
-                available);
+    throw_error(SIMPLER_PROTOCOL_ERROR, "a record of {} bytes with a body of {} in a ring that holds {}", header.bytes,
+                length, available);
   type = static_cast<RecordType>(header.type);
   body.resize(static_cast<size_t>(length));
   copy_out(head + sizeof header + sizeof length, body.data(), body.size());
@@ -171,8 +171,7 @@ class Reader {
     return value;
   }
   void copy(void *to, size_t bytes) {
-    if (bytes > rest_.size())
-      throw_error(SIMPLER_PROTOCOL_ERROR, "a {} ends {} bytes early", what_, bytes - rest_.size());
+    if (bytes > rest_.size()) throw_error(SIMPLER_PROTOCOL_ERROR, "a {} ends {} bytes early", what_, bytes - rest_.size());
     if (bytes != 0) memcpy(to, rest_.data(), bytes);
     rest_ = rest_.subspan(bytes);
   }
@@ -203,7 +202,8 @@ constexpr size_t kNameBytesMax = 1023;
 
 std::vector<std::byte> encode(const RunRecord &record) {
   const size_t label_bytes = cut(record.label, kNameBytesMax);
-  Writer writer(sizeof(RunFixed) + record.tensors.size() * (sizeof(TensorFixed) + 32) + record.scalars.size() * 8 + label_bytes);
+  Writer writer(sizeof(RunFixed) + record.tensors.size() * (sizeof(TensorFixed) + 32) + record.scalars.size() * 8 +
+                label_bytes);
   writer.put(RunFixed{record.run, record.heap_bytes, record.cid, record.generation, record.window,
                       static_cast<uint32_t>(record.tensors.size()), static_cast<uint32_t>(record.scalars.size()),
                       static_cast<uint32_t>(label_bytes)});
@@ -253,8 +253,8 @@ std::vector<std::byte> encode(const CompletionRecord &record) {
   const size_t label_bytes = cut(record.error.task_label, kNameBytesMax);
   Writer writer(sizeof(CompletionFixed) + message_bytes + callable_bytes + label_bytes);
   writer.put(CompletionFixed{record.run, record.counts, record.error.task, record.error.code, record.error.user_code,
-                             record.error.kernel, static_cast<uint32_t>(message_bytes), static_cast<uint32_t>(callable_bytes),
-                             static_cast<uint32_t>(label_bytes)});
+                             record.error.kernel, static_cast<uint32_t>(message_bytes),
+                             static_cast<uint32_t>(callable_bytes), static_cast<uint32_t>(label_bytes)});
   writer.append(record.error.message.data(), message_bytes);
   writer.append(record.error.callable.data(), callable_bytes);
   writer.append(record.error.task_label.data(), label_bytes);

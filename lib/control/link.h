@@ -31,7 +31,11 @@ struct RingCursors {
   alignas(64) std::atomic<uint64_t> head{0};
 };
 
-enum class RecordType : uint32_t { kRun = 1, kCompletion = 2, kLog = 3 };
+enum class RecordType : uint32_t {
+  kRun = 1,
+  kCompletion = 2,
+  kLog = 3
+};
 
 // One end of a ring. Capacity is a power of two and comes from the maker, never from shared memory.
 class RecordRing {
@@ -48,7 +52,9 @@ class RecordRing {
   // Consumer. False when empty. Copies the next record into `body`. Throws PROTOCOL_ERROR when cursor or length are impossible.
   bool pop(RecordType &type, std::vector<std::byte> &body);
   // Consumer: whether pop would find something. Cheap; for polling.
-  bool empty() const { return cursors_->tail.load(std::memory_order_seq_cst) == cursors_->head.load(std::memory_order_relaxed); }
+  bool empty() const {
+    return cursors_->tail.load(std::memory_order_seq_cst) == cursors_->head.load(std::memory_order_relaxed);
+  }
   // Producer: whether a body of this size would fit now.
   bool has_room(uint64_t body_bytes) const;
 
@@ -77,7 +83,7 @@ struct LinkHeader {
 };
 
 inline constexpr uint64_t kToChipBytes = 1024 * 1024;  // a power of two; holds the largest legal RunRecord
-inline constexpr uint64_t kToHostBytes = 128 * 1024;  // a power of two
+inline constexpr uint64_t kToHostBytes = 128 * 1024;   // a power of two
 inline constexpr uint64_t kLinkBytes = (sizeof(LinkHeader) + 4095) / 4096 * 4096 + kToChipBytes + kToHostBytes;
 
 // One process's view of a link segment. Does not own the memory.

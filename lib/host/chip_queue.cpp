@@ -43,7 +43,8 @@ void ChipQueue::submit(const std::shared_ptr<Run> &run, std::vector<std::byte> r
     const std::lock_guard lock(mutex_);
     if (!refusal_.ok()) throw Error(refusal_);
     runs_.emplace(run->id, run);
-    if (!pending_.empty() || !link_.to_chip.push(control::RecordType::kRun, record)) pending_.push_back({run, std::move(record)});
+    if (!pending_.empty() || !link_.to_chip.push(control::RecordType::kRun, record))
+      pending_.push_back({run, std::move(record)});
   }
   link_.header().chip_bell.ring();
 }
@@ -82,9 +83,8 @@ void ChipQueue::pump_thread() {
   pthread_setname_np(pthread_self(), name);
   PollBudget budget;
   while (!stopping_.load(std::memory_order_seq_cst)) {
-    link_.header().host_bell.wait(kForever, budget, [this] {
-      return stopping_.load(std::memory_order_seq_cst) || !link_.to_host.empty();
-    });
+    link_.header().host_bell.wait(kForever, budget,
+                                  [this] { return stopping_.load(std::memory_order_seq_cst) || !link_.to_host.empty(); });
     pump(true);
   }
 }

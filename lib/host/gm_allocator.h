@@ -33,8 +33,8 @@ class GmAllocator {
 
   const uint64_t capacity_;
   uint64_t used_ = 0;
-  uint64_t high_ = 0;           // highest end handed out, this allocation included
-  uint64_t high_before_ = 0;    // the same before the last allocation
+  uint64_t high_ = 0;                  // highest end handed out, this allocation included
+  uint64_t high_before_ = 0;           // the same before the last allocation
   std::map<uint64_t, uint64_t> free_;  // offset -> bytes
 };
 

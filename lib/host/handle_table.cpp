@@ -67,7 +67,8 @@ Slot *live_slot(Table &t, HandleKind kind, Parts parts) {
   if (once_was && kind == HandleKind::kWorker) throw_error(SIMPLER_CLOSED, "{}: the worker is closed", argument);
   if (once_was)
     throw_error(SIMPLER_INVALID_HANDLE, "{}: this {} has been released already", argument, handle_kind_name(kind));
-  throw_error(SIMPLER_INVALID_HANDLE, "{}: {:#x} is not a {} of this library", argument, parts.value, handle_kind_name(kind));
+  throw_error(SIMPLER_INVALID_HANDLE, "{}: {:#x} is not a {} of this library", argument, parts.value,
+              handle_kind_name(kind));
 }
 
 }  // namespace
@@ -92,9 +93,10 @@ bool in_forked_child() noexcept { return forked.load(std::memory_order_relaxed);
 
 void check_process() {
   if (in_forked_child())
-    throw_error(SIMPLER_WRONG_PROCESS,
-                "libsimpler was used by the parent before fork(); it cannot be used in the child: create workers after fork(), or "
-                "start the child with exec");
+    throw_error(
+        SIMPLER_WRONG_PROCESS,
+        "libsimpler was used by the parent before fork(); it cannot be used in the child: create workers after fork(), or "
+        "start the child with exec");
 }
 
 void *add_handle(HandleKind kind, std::shared_ptr<void> object) {
@@ -115,7 +117,8 @@ void *add_handle(HandleKind kind, std::shared_ptr<void> object) {
   slot.object = std::move(object);
   slot.kind = kind;
   slot.generation++;
-  const uint64_t value = 1 | (static_cast<uint64_t>(kind) << kKindShift) | (index << kSlotShift) | (slot.generation << kGenerationShift);
+  const uint64_t value =
+      1 | (static_cast<uint64_t>(kind) << kKindShift) | (index << kSlotShift) | (slot.generation << kGenerationShift);
   return reinterpret_cast<void *>(value);
 }
 

@@ -13,7 +13,13 @@
 
 namespace simpler::host {
 
-enum class HandleKind : uint8_t { kWorker = 1, kCallable = 2, kBuffer = 3, kRun = 4, kError = 5 };
+enum class HandleKind : uint8_t {
+  kWorker = 1,
+  kCallable = 2,
+  kBuffer = 3,
+  kRun = 4,
+  kError = 5
+};
 const char *handle_kind_name(HandleKind kind);
 
 // Adds an object; the handle is never null and never one that was given out before.

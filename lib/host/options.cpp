@@ -34,8 +34,8 @@ template <class T>
 T in_range(const char *option, T value, T fallback, T min, T max) {
   if (value == 0) return fallback;
   if (value < min || value > max)
-    throw_error(SIMPLER_INVALID_ARGUMENT, "option {} is {}; allowed are {} to {}, or 0 for the default ({})", option, value, min,
-                max, fallback);
+    throw_error(SIMPLER_INVALID_ARGUMENT, "option {} is {}; allowed are {} to {}, or 0 for the default ({})", option, value,
+                min, max, fallback);
   return value;
 }
 
@@ -49,8 +49,8 @@ simpler_log_level log_level_of(simpler_log_level option) {
   for (simpler_log_level level = SIMPLER_LOG_OFF; level <= SIMPLER_LOG_DEBUG; level++) {
     if (variable == kNames[level]) return level;
   }
-  throw_error(SIMPLER_INVALID_ARGUMENT, "the environment variable SIMPLER_LOG is '{}'; allowed are off, error, warning, info, debug",
-              variable);
+  throw_error(SIMPLER_INVALID_ARGUMENT,
+              "the environment variable SIMPLER_LOG is '{}'; allowed are off, error, warning, info, debug", variable);
 }
 
 bool is_executable_file(const std::string &path) { return access(path.c_str(), X_OK) == 0; }
@@ -73,14 +73,14 @@ std::string own_folder() {
 WorkerConfig check_options(const simpler_worker_options &options) {
   WorkerConfig config;
   config.platform = options.platform != nullptr ? options.platform : "a2a3sim";
-  if (options.chips == 0)
-    throw_error(SIMPLER_INVALID_ARGUMENT, "option chips is 0; allowed are 1 to {}", kChipsMax);
+  if (options.chips == 0) throw_error(SIMPLER_INVALID_ARGUMENT, "option chips is 0; allowed are 1 to {}", kChipsMax);
   if (options.chips > kChipsMax)
     throw_error(SIMPLER_CAPACITY_CHIPS, "option chips is {}; allowed are 1 to {}", options.chips, kChipsMax);
   config.chips = options.chips;
   if (options.isolation != SIMPLER_ISOLATION_PROCESS && options.isolation != SIMPLER_ISOLATION_IN_PROCESS)
-    throw_error(SIMPLER_INVALID_ARGUMENT, "option isolation is {}; allowed are {} (process) and {} (in-process)", options.isolation,
-                static_cast<unsigned>(SIMPLER_ISOLATION_PROCESS), static_cast<unsigned>(SIMPLER_ISOLATION_IN_PROCESS));
+    throw_error(SIMPLER_INVALID_ARGUMENT, "option isolation is {}; allowed are {} (process) and {} (in-process)",
+                options.isolation, static_cast<unsigned>(SIMPLER_ISOLATION_PROCESS),
+                static_cast<unsigned>(SIMPLER_ISOLATION_IN_PROCESS));
   config.in_process = options.isolation == SIMPLER_ISOLATION_IN_PROCESS;
   const chip::Platform &platform = chip::find_platform(config.platform);  // throws for an unknown one, with the known ones
   if (options.clusters_per_chip > platform.clusters)
@@ -93,8 +93,8 @@ WorkerConfig check_options(const simpler_worker_options &options) {
   config.callable_capacity = in_range("callable_capacity", options.callable_capacity, kCallablesDefault, 1u, kCallablesMax);
   config.window = in_range("window", options.window, kWindowDefault, kWindowMin, kWindowMax);
   if (!std::has_single_bit(config.window))
-    throw_error(SIMPLER_INVALID_ARGUMENT, "option window is {}; allowed are powers of two from {} to {}", config.window, kWindowMin,
-                kWindowMax);
+    throw_error(SIMPLER_INVALID_ARGUMENT, "option window is {}; allowed are powers of two from {} to {}", config.window,
+                kWindowMin, kWindowMax);
   config.heap_bytes = in_range("heap_bytes", options.heap_bytes, kHeapBytesDefault, kHeapBytesMin, kMemoryBytesMax);
   config.gm_bytes = in_range("gm_bytes", options.gm_bytes, kGmBytesDefault, kGmBytesMin, kMemoryBytesMax);
   config.start_limit_ns = options.start_limit_ns != 0 ? options.start_limit_ns : kStartLimitDefaultNs;
@@ -113,7 +113,8 @@ std::string find_chip_executable(const std::string &option) {
   const char *variable = getenv("SIMPLER_CHIP_PATH");
   if (variable != nullptr && *variable != '\0') {
     if (is_executable_file(variable)) return variable;
-    throw_error(SIMPLER_NOT_FOUND, "environment variable SIMPLER_CHIP_PATH: {} does not exist or is not executable", variable);
+    throw_error(SIMPLER_NOT_FOUND, "environment variable SIMPLER_CHIP_PATH: {} does not exist or is not executable",
+                variable);
   }
   const std::string folder = own_folder();
   const std::string beside = folder + "/simpler-chip";
@@ -121,10 +122,11 @@ std::string find_chip_executable(const std::string &option) {
   for (const std::string &path : {beside, installed}) {
     if (is_executable_file(path)) return path;
   }
-  throw_error(SIMPLER_NOT_FOUND,
-              "the chip executable was not found: tried {} and {}; install libsimpler as a whole, or set option chip_path or "
-              "environment variable SIMPLER_CHIP_PATH",
-              beside, installed);
+  throw_error(
+      SIMPLER_NOT_FOUND,
+      "the chip executable was not found: tried {} and {}; install libsimpler as a whole, or set option chip_path or "
+      "environment variable SIMPLER_CHIP_PATH",
+      beside, installed);
 }
 
 }  // namespace simpler::host

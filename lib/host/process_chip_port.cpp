@@ -17,9 +17,8 @@ class ProcessChipPort : public ChipPort {
     process.link_fd = options.link->fd();
     process.on_ready = std::move(options.on_ready);
     // Keeps both segments, and with them the descriptors, until the process is gone.
-    process.on_gone = [on_gone = std::move(options.on_gone), link = options.link, gm = options.gm](const control::ChipExit &exit) {
-      on_gone(exit);
-    };
+    process.on_gone = [on_gone = std::move(options.on_gone), link = options.link,
+                       gm = options.gm](const control::ChipExit &exit) { on_gone(exit); };
     process_ = control::ChipProcess::spawn(loop, std::move(process));
   }
 

@@ -68,8 +68,8 @@ class ImageBytes {
     if (bytes_.size() > kImageBytesMax)
       throw_error(SIMPLER_LOAD_IMAGE, "{} has {} bytes; at most {} can be loaded", name_, bytes_.size(), kImageBytesMax);
     if (bytes_.size() < EI_NIDENT || memcmp(bytes_.data(), ELFMAG, SELFMAG) != 0)
-      throw_error(SIMPLER_LOAD_IMAGE, "{} is not an ELF shared object: it does not begin with 0x7f 'ELF' (build it with -shared -fPIC)",
-                  name_);
+      throw_error(SIMPLER_LOAD_IMAGE,
+                  "{} is not an ELF shared object: it does not begin with 0x7f 'ELF' (build it with -shared -fPIC)", name_);
   }
 
   std::span<const std::byte> bytes_;
@@ -110,11 +110,14 @@ void check_kernels(const simpler_callable_desc &desc) {
     if (kernel.kernel_id == SIMPLER_NO_KERNEL)
       throw_error(SIMPLER_INVALID_ARGUMENT, "desc.kernels[{}].kernel_id is SIMPLER_NO_KERNEL, which is no id", i);
     if (!ids.insert(kernel.kernel_id).second)
-      throw_error(SIMPLER_INVALID_ARGUMENT, "desc.kernels[{}].kernel_id is {}, which an earlier kernel has", i, kernel.kernel_id);
+      throw_error(SIMPLER_INVALID_ARGUMENT, "desc.kernels[{}].kernel_id is {}, which an earlier kernel has", i,
+                  kernel.kernel_id);
     if (kernel.core_type != SIMPLER_CORE_AIC && kernel.core_type != SIMPLER_CORE_AIV)
-      throw_error(SIMPLER_INVALID_ARGUMENT, "desc.kernels[{}].core_type is {}; allowed are 1 (AIC) and 2 (AIV)", i, kernel.core_type);
+      throw_error(SIMPLER_INVALID_ARGUMENT, "desc.kernels[{}].core_type is {}; allowed are 1 (AIC) and 2 (AIV)", i,
+                  kernel.core_type);
     if (kernel.image >= desc.image_count)
-      throw_error(SIMPLER_INVALID_ARGUMENT, "desc.kernels[{}].image is {}; there are {} images", i, kernel.image, desc.image_count);
+      throw_error(SIMPLER_INVALID_ARGUMENT, "desc.kernels[{}].image is {}; there are {} images", i, kernel.image,
+                  desc.image_count);
     if (kernel.reserved != 0)
       throw_error(SIMPLER_INVALID_ARGUMENT, "desc.kernels[{}].reserved is {}; it must be 0", i, kernel.reserved);
   }
@@ -123,7 +126,8 @@ void check_kernels(const simpler_callable_desc &desc) {
 void check_desc(const simpler_callable_desc &desc) {
   if (desc.image_count == 0 || desc.image_count > kImagesMax)
     throw_error(SIMPLER_INVALID_ARGUMENT, "desc.image_count is {}; allowed are 1 to {}", desc.image_count, kImagesMax);
-  if (desc.images == nullptr) throw_error(SIMPLER_INVALID_ARGUMENT, "desc.images is NULL with image_count {}", desc.image_count);
+  if (desc.images == nullptr)
+    throw_error(SIMPLER_INVALID_ARGUMENT, "desc.images is NULL with image_count {}", desc.image_count);
   if (desc.kernel_count > kKernelsMax)
     throw_error(SIMPLER_INVALID_ARGUMENT, "desc.kernel_count is {}; at most {} are allowed", desc.kernel_count, kKernelsMax);
   if (desc.kernels == nullptr && desc.kernel_count != 0)
@@ -142,9 +146,11 @@ void check_desc(const simpler_callable_desc &desc) {
                 desc.image_count);
   if (!has_orchestration && desc.kernel_count == 0 && desc.image_count != 1)
     throw_error(SIMPLER_INVALID_ARGUMENT,
-                "desc has {} images, no orchestration_symbol and no kernels; only a single image can describe itself", desc.image_count);
+                "desc has {} images, no orchestration_symbol and no kernels; only a single image can describe itself",
+                desc.image_count);
   if (!has_orchestration && desc.kernel_count > 1)
-    throw_error(SIMPLER_INVALID_ARGUMENT, "desc has {} kernels and no orchestration_symbol; without one there is exactly one kernel",
+    throw_error(SIMPLER_INVALID_ARGUMENT,
+                "desc has {} kernels and no orchestration_symbol; without one there is exactly one kernel",
                 desc.kernel_count);
   check_kernels(desc);
 }
@@ -224,7 +230,8 @@ std::shared_ptr<CallableEntry> Registry::add(const simpler_callable_desc &desc) 
   return entry;
 }
 
-std::shared_ptr<CallableEntry> Registry::find_or_reserve(const simpler_callable_desc &desc, const Images &images, bool *is_new) {
+std::shared_ptr<CallableEntry> Registry::find_or_reserve(const simpler_callable_desc &desc, const Images &images,
+                                                         bool *is_new) {
   const Digest digest = images.digest(desc);
   auto entry = std::make_shared<CallableEntry>();
   entry->digest = digest;
@@ -244,7 +251,8 @@ std::shared_ptr<CallableEntry> Registry::find_or_reserve(const simpler_callable_
       }
       if (unloading_.empty())
         throw_error(SIMPLER_CAPACITY_CALLABLES,
-                    "all {} callable slots are in use; unregister a callable or raise the option `callable_capacity`", cids_.size());
+                    "all {} callable slots are in use; unregister a callable or raise the option `callable_capacity`",
+                    cids_.size());
       leaving = unloading_.front();
     }
     // Its slot is about to be free: every chip answers, or is gone.
@@ -259,7 +267,8 @@ std::shared_ptr<CallableEntry> Registry::find_or_reserve(const simpler_callable_
     manifest->orchestration_symbol = desc.orchestration_symbol != nullptr ? desc.orchestration_symbol : "";
     manifest->orchestration_image = desc.orchestration_image;
     for (size_t i = 0; i < desc.kernel_count; i++)
-      manifest->kernels.push_back({desc.kernels[i].kernel_id, desc.kernels[i].core_type, desc.kernels[i].image, desc.kernels[i].symbol});
+      manifest->kernels.push_back(
+          {desc.kernels[i].kernel_id, desc.kernels[i].core_type, desc.kernels[i].image, desc.kernels[i].symbol});
     entry->manifest = std::move(manifest);
     entry->signature.assign(desc.signature, desc.signature + desc.signature_count);
   } catch (...) {

@@ -27,7 +27,13 @@
 
 namespace simpler::host {
 
-enum class CallableState : uint32_t { kLoading, kLoaded, kUnloading, kGone, kFailed };
+enum class CallableState : uint32_t {
+  kLoading,
+  kLoaded,
+  kUnloading,
+  kGone,
+  kFailed
+};
 
 struct CallableEntry {
   // Fixed once made. The manifest and the images stay, so that a chip that is started anew can load it again.
@@ -76,7 +82,7 @@ class Registry {
 
   std::shared_ptr<CallableEntry> find_or_reserve(const simpler_callable_desc &desc, const Images &images, bool *is_new);
   void load(const std::shared_ptr<CallableEntry> &entry);
-  bool reserve_cid(CallableEntry &entry);  // under the lock; false if all are in use
+  bool reserve_cid(CallableEntry &entry);                             // under the lock; false if all are in use
   void start_unloading(const std::shared_ptr<CallableEntry> &entry);  // under the lock
   void begin_unload(const std::shared_ptr<CallableEntry> &entry);
   void set_state(CallableEntry &entry, CallableState state);

@@ -223,12 +223,13 @@ void StagingPlan::copy_in(std::byte *gm, uint64_t gm_offset) const {
       if ((tensor.argument.tag != SIMPLER_TAG_OUTPUT_EXISTING) != inputs) continue;
       std::byte *to = gm + gm_offset + tensor.offset;
       const auto *from = static_cast<const std::byte *>(tensor.argument.data);
-      for_each_piece(box_of(tensor.argument, tensor.argument.strides, tensor.strides), [&](uint64_t host, uint64_t chip, uint64_t bytes) {
-        if (inputs)
-          memcpy(to + chip, from + host, bytes);
-        else
-          memset(to + chip, 0, bytes);
-      });
+      for_each_piece(box_of(tensor.argument, tensor.argument.strides, tensor.strides),
+                     [&](uint64_t host, uint64_t chip, uint64_t bytes) {
+                       if (inputs)
+                         memcpy(to + chip, from + host, bytes);
+                       else
+                         memset(to + chip, 0, bytes);
+                     });
     }
   }
 }

@@ -43,9 +43,9 @@ class StagingPlan {
   struct Tensor {
     simpler_tensor_arg argument;
     bool staged = false;
-    BufferPlace buffer;          // if not staged
-    uint64_t offset = 0;         // of the first element, from the start of the plan's piece of GM
-    uint64_t block_offset = 0;   // of the place that it lies in
+    BufferPlace buffer;         // if not staged
+    uint64_t offset = 0;        // of the first element, from the start of the plan's piece of GM
+    uint64_t block_offset = 0;  // of the place that it lies in
     uint64_t block_bytes = 0;
     uint64_t strides[SIMPLER_RANK_MAX] = {};  // on the chip, in elements
   };

@@ -90,7 +90,8 @@ void Worker::start_chip(uint32_t index, const std::string &path) {
   options.on_gone = [this, index](const control::ChipExit &exit) { on_gone(index, exit); };
   alive_.fetch_add(1, std::memory_order_seq_cst);
   try {
-    slot.port = config_.in_process ? start_in_process_chip(std::move(options)) : start_process_chip(*loop_, path, std::move(options));
+    slot.port = config_.in_process ? start_in_process_chip(std::move(options))
+                                   : start_process_chip(*loop_, path, std::move(options));
   } catch (...) {
     slot.gone.store(true, std::memory_order_seq_cst);
     alive_.fetch_sub(1, std::memory_order_seq_cst);
@@ -129,7 +130,8 @@ void Worker::on_gone(uint32_t index, const control::ChipExit &exit) {
     error.chip = static_cast<int32_t>(index);
     error.message = "the worker was closed";
   }
-  if (!exit.expected && state_.load(std::memory_order_seq_cst) == State::kOpen && !start_failed_.load(std::memory_order_seq_cst))
+  if (!exit.expected && state_.load(std::memory_order_seq_cst) == State::kOpen &&
+      !start_failed_.load(std::memory_order_seq_cst))
     log_->write(SIMPLER_LOG_ERROR, kNoChip, error.message);
   slot.queue->lose(error);
   alive_.fetch_sub(1, std::memory_order_seq_cst);
@@ -154,7 +156,8 @@ void Worker::close() {
   for (const auto &[queue, run] : running) queue->wait(*run, deadline);
   ErrorInfo cancelled;
   cancelled.code = SIMPLER_CANCELLED;
-  cancelled.message = fmt::format("the worker was closed, and the run did not end within close_limit_ns = {} ns", config_.close_limit_ns);
+  cancelled.message =
+      fmt::format("the worker was closed, and the run did not end within close_limit_ns = {} ns", config_.close_limit_ns);
   for (const std::unique_ptr<ChipSlot> &slot : chips_) {
     if (slot->queue != nullptr) slot->queue->cancel_all(cancelled);
   }
@@ -224,10 +227,11 @@ void Worker::unregister(CallableHandle &callable) {
 uint64_t Worker::allocate_gm(uint64_t bytes, const char *purpose) {
   const std::optional<uint64_t> offset = allocator_.allocate(bytes);
   if (!offset)
-    throw_error(SIMPLER_CAPACITY_MEMORY,
-                "no room for {} of {} bytes in GM: used {} of {} bytes, largest free piece {}; release buffers or raise the option "
-                "`gm_bytes`",
-                purpose, bytes, allocator_.used(), allocator_.capacity(), allocator_.largest_free());
+    throw_error(
+        SIMPLER_CAPACITY_MEMORY,
+        "no room for {} of {} bytes in GM: used {} of {} bytes, largest free piece {}; release buffers or raise the option "
+        "`gm_bytes`",
+        purpose, bytes, allocator_.used(), allocator_.capacity(), allocator_.largest_free());
   return *offset;
 }
 
@@ -253,8 +257,8 @@ void Worker::release_buffer(BufferState &buffer) {
   const std::lock_guard lock(memory_mutex_);
   if (buffer.released) throw_error(SIMPLER_INVALID_HANDLE, "buffer: it has been released already");
   if (buffer.runs != 0)
-    throw_error(SIMPLER_BUSY, "the buffer of {} bytes is in use by {} run{}; release it when they have ended", buffer.bytes, buffer.runs,
-                buffer.runs == 1 ? "" : "s");
+    throw_error(SIMPLER_BUSY, "the buffer of {} bytes is in use by {} run{}; release it when they have ended", buffer.bytes,
+                buffer.runs, buffer.runs == 1 ? "" : "s");
   buffer.released = true;
   allocator_.free(buffer.gm_offset, buffer.bytes);
 }
@@ -264,8 +268,8 @@ void Worker::release_buffer(BufferState &buffer) {
 uint32_t Worker::pick_chip(int32_t wanted) const {
   if (wanted != SIMPLER_CHIP_ANY) {
     if (wanted < 0 || static_cast<uint32_t>(wanted) >= config_.chips)
-      throw_error(SIMPLER_INVALID_ARGUMENT, "task.chip is {}; this worker has chips 0 to {} (or SIMPLER_CHIP_ANY, -1)", wanted,
-                  config_.chips - 1);
+      throw_error(SIMPLER_INVALID_ARGUMENT, "task.chip is {}; this worker has chips 0 to {} (or SIMPLER_CHIP_ANY, -1)",
+                  wanted, config_.chips - 1);
     return static_cast<uint32_t>(wanted);
   }
   uint32_t best = 0;
@@ -299,7 +303,8 @@ void check_signature(const RunRequest &request) {
                                  : parameter == SIMPLER_PARAMETER_OUT ? SIMPLER_TAG_OUTPUT_EXISTING
                                                                       : SIMPLER_TAG_INOUT;
       if (tag != wanted)
-        throw_error(SIMPLER_INVALID_ARGUMENT, "task.tensors[{}].tag is {}; the callable's signature says {}", tensor, tag, wanted);
+        throw_error(SIMPLER_INVALID_ARGUMENT, "task.tensors[{}].tag is {}; the callable's signature says {}", tensor, tag,
+                    wanted);
     }
     tensor++;
   }
@@ -314,7 +319,8 @@ std::shared_ptr<Run> Worker::submit(const RunRequest &request) {
   const Lease lease(*this);
   check_signature(request);
   if (request.window > config_.window)
-    throw_error(SIMPLER_INVALID_ARGUMENT, "run option window is {}; this worker was made with {}", request.window, config_.window);
+    throw_error(SIMPLER_INVALID_ARGUMENT, "run option window is {}; this worker was made with {}", request.window,
+                config_.window);
   if (request.heap_bytes > config_.heap_bytes)
     throw_error(SIMPLER_INVALID_ARGUMENT, "run option heap_bytes is {}; this worker was made with {}", request.heap_bytes,
                 config_.heap_bytes);

@@ -91,11 +91,15 @@ class Worker : public std::enable_shared_from_this<Worker> {
     std::shared_ptr<ChipQueue> queue;
     std::shared_ptr<SharedMemory> link;
     std::atomic<bool> gone{false};
-    ErrorInfo start_error;             // under start_mutex_
-    bool answered = false;             // under start_mutex_
-    control::ChipReady ready;          // under start_mutex_
+    ErrorInfo start_error;     // under start_mutex_
+    bool answered = false;     // under start_mutex_
+    control::ChipReady ready;  // under start_mutex_
   };
-  enum class State : uint32_t { kOpen, kClosing, kClosed };
+  enum class State : uint32_t {
+    kOpen,
+    kClosing,
+    kClosed
+  };
   // A call that needs the worker to stay open. Throws CLOSED.
   class Lease {
    public:

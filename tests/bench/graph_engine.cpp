@@ -233,15 +233,17 @@ void sizes(int rounds) {
     // As many slots as regions keep every entry live; each region is then used again, in turn.
     Bench b(false, 1u << 20);
     const uint64_t tasks = std::max<uint64_t>(regions * 2, 200'000);
-    print(("inline: " + std::to_string(regions) + " live regions").c_str(), b.time(tasks, std::min(rounds, 3), [&](Bench &bench) {
-      for (uint64_t i = 0; i < tasks; i++) bench.submit(datum(i % regions), SIMPLER_TAG_INOUT);
-    }));
+    print(("inline: " + std::to_string(regions) + " live regions").c_str(),
+          b.time(tasks, std::min(rounds, 3), [&](Bench &bench) {
+            for (uint64_t i = 0; i < tasks; i++) bench.submit(datum(i % regions), SIMPLER_TAG_INOUT);
+          }));
   }
   for (const uint64_t tasks : {1'000u, 100'000u, 10'000'000u}) {
     Bench b(false, 4096);
-    print(("inline: chain of " + std::to_string(tasks)).c_str(), b.time(tasks, tasks > 1'000'000 ? 1 : rounds, [&](Bench &bench) {
-      for (uint64_t i = 0; i < tasks; i++) bench.submit(datum(0), SIMPLER_TAG_INOUT);
-    }));
+    print(("inline: chain of " + std::to_string(tasks)).c_str(),
+          b.time(tasks, tasks > 1'000'000 ? 1 : rounds, [&](Bench &bench) {
+            for (uint64_t i = 0; i < tasks; i++) bench.submit(datum(0), SIMPLER_TAG_INOUT);
+          }));
   }
   for (const uint64_t tensors : {1u, 8u, 128u}) {
     Bench b(false, 4096);

@@ -16,7 +16,9 @@ void add_to(uint64_t *word, uint64_t value) { __atomic_fetch_add(word, value, __
 // ---- kernels ----------------------------------------------------------------------------------------------------------
 
 // Adds one to element `block` of the first tensor.
-void count(const simpler_kernel_context *context, const simpler_args *args) { add_to(words(args) + context->block_index, 1); }
+void count(const simpler_kernel_context *context, const simpler_args *args) {
+  add_to(words(args) + context->block_index, 1);
+}
 
 // Writes who ran it: four words a block.
 void record(const simpler_kernel_context *context, const simpler_args *args) {
@@ -75,7 +77,21 @@ void vector_multiply(const simpler_kernel_context *, const simpler_args *args) {
   for (uint64_t i = 0; i < n; i++) out[i] = floats(args, 0)[i] * floats(args, 1)[i];
 }
 
-enum : uint32_t { kCount = 1, kRecordAiv, kRecordAic, kNothing, kFail, kThrow, kWait, kLog, kSum, kAdd, kAddScalar, kMultiply, kNothingAic };
+enum : uint32_t {
+  kCount = 1,
+  kRecordAiv,
+  kRecordAic,
+  kNothing,
+  kFail,
+  kThrow,
+  kWait,
+  kLog,
+  kSum,
+  kAdd,
+  kAddScalar,
+  kMultiply,
+  kNothingAic
+};
 
 const simpler_callable_kernel kernels[] = {
     SIMPLER_KERNEL(kCount, SIMPLER_CORE_AIV, count),
@@ -181,7 +197,9 @@ void vector_example(simpler_orch *orch, const simpler_args *args) {
     task.scalar_count = kernel == kAddScalar ? 1 : 0;
     simpler_orch_submit(orch, &task, nullptr);
   };
-  const auto in = [](const simpler_tensor &t) { return simpler_task_tensor{const_cast<simpler_tensor *>(&t), SIMPLER_TAG_INPUT, 0}; };
+  const auto in = [](const simpler_tensor &t) {
+    return simpler_task_tensor{const_cast<simpler_tensor *>(&t), SIMPLER_TAG_INPUT, 0};
+  };
   const auto out = [](simpler_tensor &t) { return simpler_task_tensor{&t, SIMPLER_TAG_OUTPUT, 0}; };
   submit(kAdd, {in(a), in(b), out(c)}, 0);
   simpler_orch_scope_begin(orch, SIMPLER_SCOPE_AUTO);

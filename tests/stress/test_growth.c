@@ -1,6 +1,7 @@
 /* Nothing grows, however often something is done: memory, mappings, descriptors and threads of the host and of its chips.
  * ctest: TIMEOUT 600 */
 #include <dirent.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,12 +44,19 @@ static size size_of_process(int64_t pid) {
   return s;
 }
 
-static void check_growth(const char *who, size before, size after) {
+/* What a chip drops after the end of a run may still be on its way out: it gets a little time. */
+static void check_growth(const char *who, int64_t pid, size before) {
+  const uint64_t end = api_now_ns() + 10000000000u;
+  size after = size_of_process(pid);
+  while ((after.descriptors > before.descriptors || after.threads > before.threads) && api_now_ns() < end) {
+    sched_yield();
+    after = size_of_process(pid);
+  }
   print_message("%s: %ld -> %ld KiB, %ld -> %ld mappings, %ld -> %ld descriptors, %ld -> %ld threads\n", who,
                 before.resident_kb, after.resident_kb, before.mappings, after.mappings, before.descriptors,
                 after.descriptors, before.threads, after.threads);
-  assert_int_equal(after.descriptors, before.descriptors);
-  assert_int_equal(after.threads, before.threads);
+  assert_true(after.descriptors <= before.descriptors);
+  assert_true(after.threads <= before.threads);
   assert_true(after.mappings <= before.mappings + 8);
   if (!api_is_sanitized()) assert_true(after.resident_kb <= before.resident_kb + 1024);
 }
@@ -68,8 +76,8 @@ static void repeat(simpler_worker *worker, round_fn round, void *argument, int w
   host = size_of_process(getpid());
   chip = size_of_process(pid);
   for (i = 0; i < rounds; i++) round(worker, argument, i);
-  check_growth("host", host, size_of_process(getpid()));
-  check_growth("chip", chip, size_of_process(pid));
+  check_growth("host", getpid(), host);
+  check_growth("chip", pid, chip);
 }
 
 /* P79 */

@@ -203,13 +203,15 @@ void a_peer_cannot_shrink_a_segment(void **) {
 void zero_clears_exactly_its_range(void **) {
   constexpr uint64_t kBytes = 2 << 20;
   SharedMemory memory = SharedMemory::create("test", kBytes);
-  const uint64_t ranges[][2] = {{0, kBytes}, {1, kBytes - 2}, {4095, 300'000}, {4096, 4096}, {100, 1}, {5000, 0}, {8192, 262'144}};
+  const uint64_t ranges[][2] = {{0, kBytes}, {1, kBytes - 2}, {4095, 300'000}, {4096, 4096},
+                                {100, 1},    {5000, 0},       {8192, 262'144}};
   for (const auto &range : ranges) {
     memset(memory.data(), 0xAB, kBytes);
     memory.zero(range[0], range[1]);
     for (uint64_t i = 0; i < kBytes; i++) {
       const bool inside = i >= range[0] && i < range[0] + range[1];
-      if (memory.data()[i] != (inside ? std::byte{0} : std::byte{0xAB})) fail_msg("byte %lu of [%lu,+%lu)", i, range[0], range[1]);
+      if (memory.data()[i] != (inside ? std::byte{0} : std::byte{0xAB}))
+        fail_msg("byte %lu of [%lu,+%lu)", i, range[0], range[1]);
     }
   }
 }

@@ -90,8 +90,9 @@ void handshake_reports_unique_ids(void **) {
 void handshake_refuses_two_cores_with_one_id(void **) {
   const Geometry geometry("a2a3sim", 2);
   std::vector<CoreRegisters> registers(geometry.cores());
-  const ErrorInfo error =
-      error_of([&] { start_cores(registers, geometry, [&](uint32_t i) { step_core(registers[i], geometry.core(i == 4 ? 1 : i)); }); });
+  const ErrorInfo error = error_of([&] {
+    start_cores(registers, geometry, [&](uint32_t i) { step_core(registers[i], geometry.core(i == 4 ? 1 : i)); });
+  });
   assert_error(error, SIMPLER_INTERNAL, "core 4");
 }
 

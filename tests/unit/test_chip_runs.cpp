@@ -55,7 +55,8 @@ ErrorInfo error_of(Action &&action) {
 
 void assert_error(const ErrorInfo &error, simpler_status code, const std::string &part) {
   if (error.code != code || error.message.find(part) == std::string::npos)
-    fail_msg("expected %s with \"%s\", got %s: %s", status_name(code), part.c_str(), status_name(error.code), error.message.c_str());
+    fail_msg("expected %s with \"%s\", got %s: %s", status_name(code), part.c_str(), status_name(error.code),
+             error.message.c_str());
 }
 
 // A chip with its link, GM and a host that pops completions.
@@ -324,7 +325,8 @@ void vector_example_has_five_tasks_six_edges_and_exact_results(void **) {
     control::RunRecord record;
     record.scalars = {kScenarioVectorExample};
     for (const uint64_t i : {0, 1, 2}) {
-      control::TensorRecord tensor = Host::tensor(i * n * 4, n, SIMPLER_DTYPE_FLOAT32, i == 2 ? SIMPLER_TAG_OUTPUT_EXISTING : SIMPLER_TAG_INPUT);
+      control::TensorRecord tensor =
+          Host::tensor(i * n * 4, n, SIMPLER_DTYPE_FLOAT32, i == 2 ? SIMPLER_TAG_OUTPUT_EXISTING : SIMPLER_TAG_INPUT);
       tensor.rank = 2;
       tensor.shape[0] = tensor.shape[1] = tensor.strides[0] = 128;
       tensor.strides[1] = 1;
@@ -497,8 +499,9 @@ void each_mistake_has_its_error_and_the_next_run_works(void **) {
     record.window = 16;
     const control::CompletionRecord completion = host.run_record(record);
     if (completion.error.code != expected.code || completion.error.message.find(expected.text) == std::string::npos)
-      fail_msg("mistake %d: expected %s with \"%s\", got %s: %s", static_cast<int>(expected.mistake), status_name(expected.code), expected.text,
-               status_name(completion.error.code), completion.error.message.c_str());
+      fail_msg("mistake %d: expected %s with \"%s\", got %s: %s", static_cast<int>(expected.mistake),
+               status_name(expected.code), expected.text, status_name(completion.error.code),
+               completion.error.message.c_str());
     assert_string_equal(completion.error.callable.c_str(), "scenarios");
     host.clear();
     host.run_well({kScenarioChain, 3});

@@ -42,7 +42,8 @@ CallableManifest full_manifest() {
   manifest.images = {{0, 4096}, {8192, 12}};
   manifest.orchestration_symbol = "orchestrate";
   manifest.orchestration_image = 1;
-  for (uint32_t i = 0; i < 50; i++) manifest.kernels.push_back({i * 1000, SIMPLER_CORE_AIV, i % 2, "kernel_" + std::to_string(i)});
+  for (uint32_t i = 0; i < 50; i++)
+    manifest.kernels.push_back({i * 1000, SIMPLER_CORE_AIV, i % 2, "kernel_" + std::to_string(i)});
   return manifest;
 }
 
@@ -178,7 +179,8 @@ void a_channel_that_nobody_reads_says_busy(void **) {
   Channel channel;
   const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
   simpler_status status = SIMPLER_OK;
-  for (uint64_t i = 0; i < 100'000 && status == SIMPLER_OK; i++) status = code_of([&] { send_descriptor(channel.fds[0], i, null.get()); });
+  for (uint64_t i = 0; i < 100'000 && status == SIMPLER_OK; i++)
+    status = code_of([&] { send_descriptor(channel.fds[0], i, null.get()); });
   assert_int_equal(status, SIMPLER_BUSY);
 }
 

@@ -63,7 +63,8 @@ void a_full_ring_refuses_and_takes_again_after_a_pop(void **) {
   assert_true(r.ring.pop(type, body));
   assert_true(body == largest);
   assert_true(r.ring.push(RecordType::kRun, largest));
-  assert_int_equal(code_of([&] { r.ring.push(RecordType::kRun, body_of(r.ring.body_bytes_max() + 1, 1)); }), SIMPLER_INTERNAL);
+  assert_int_equal(code_of([&] { r.ring.push(RecordType::kRun, body_of(r.ring.body_bytes_max() + 1, 1)); }),
+                   SIMPLER_INTERNAL);
 }
 
 void hostile_cursors_and_lengths_are_refused(void **) {

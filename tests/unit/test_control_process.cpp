@@ -211,7 +211,10 @@ void C40_executables_that_cannot_be_started_are_errors_with_the_path(void **) {
     chip.wait_gone();
   }
   {
-    const Script script("\x7f" "ELF but not really", 0700);
+    const Script script(
+        "\x7f"
+        "ELF but not really",
+        0700);
     Chip chip(loop, script.path);
     assert_int_not_equal(chip.wait_ready().code, SIMPLER_OK);
     chip.wait_gone();

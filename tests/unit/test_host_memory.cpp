@@ -103,8 +103,8 @@ std::string refusal_of(const simpler_tensor_arg &tensor, BufferPlace place = {})
 void inputs_go_in_and_outputs_come_back(void **) {
   std::vector<float> in(100), out(100, 5.0f);
   std::iota(in.begin(), in.end(), 0.0f);
-  const StagingPlan plan = plan_of({host_tensor(in.data(), SIMPLER_TAG_INPUT, {10, 10}),
-                                    host_tensor(out.data(), SIMPLER_TAG_OUTPUT_EXISTING, {100})});
+  const StagingPlan plan = plan_of(
+      {host_tensor(in.data(), SIMPLER_TAG_INPUT, {10, 10}), host_tensor(out.data(), SIMPLER_TAG_OUTPUT_EXISTING, {100})});
   std::vector<std::byte> gm(4096, std::byte{0xEE});
   const auto records = plan.place(64);
   plan.copy_in(gm.data(), 64);
