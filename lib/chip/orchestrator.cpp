@@ -59,7 +59,6 @@ void Orchestrator::loop() {
         header.chip_bell.wait(kForever, budget, [&] { return is_over() || !link_.to_chip.empty(); });
         continue;
       }
-      header.host_bell.ring();  // there is room in the ring to the chip
       if (type != control::RecordType::kRun)
         throw_error(SIMPLER_PROTOCOL_ERROR, "record of type {} on the way to the chip", static_cast<uint32_t>(type));
       take_run(body);
