@@ -336,11 +336,15 @@ static void die_in(void *state, const char *kernel, const char *orchestration, i
       kernel != NULL ? api_register_kernel(worker, kernel) : api_register_orchestration(worker, orchestration);
   simpler_callable *increment = api_register_kernel(worker, "increment");
   const int64_t pid = api_chip_pid(worker, 1);
-  const uint64_t start = api_now_ns();
+  api_gate gate = api_gate_make(worker);
+  simpler_run *before = api_gate_enter(worker, &gate, 1); /* holds the chip until both runs are queued */
   uint64_t words[2] = {11, 12};
   simpler_run *run = api_submit(worker, fatal, 1, &words[0], 1, NULL, 0);
   simpler_run *behind = api_submit(worker, increment, 1, &words[1], 1, NULL, 0);
   simpler_error *error = NULL;
+  const uint64_t start = api_now_ns();
+  api_gate_open(&gate);
+  api_finish(before);
   assert_int_not_equal(simpler_run_wait(run, SIMPLER_FOREVER, &error), SIMPLER_OK);
   check_chip_lost(worker, 1, pid, error, signal_number);
   assert_message(error, part);
