@@ -82,6 +82,7 @@ class ChipChannel {
         return send(encode_reply(frame.request, {}));
       case FrameType::kShutdown:
         handler_.stop();
+        send(encode_reply(frame.request, {}));
         return close(0);
       default:
         throw_error(SIMPLER_PROTOCOL_ERROR, "an unexpected {} message (type {}) from the host", frame_type_name(frame.type),

@@ -248,6 +248,11 @@ struct ChipProcess::State : std::enable_shared_from_this<ChipProcess::State> {
     write.release();  // owned by libuv until the callback
   }
 
+  uint32_t next_request_id() {
+    while (next_request == 0 || pending.count(next_request) != 0) next_request++;
+    return next_request++;
+  }
+
   // Sends a request built by `make(request id)`; a failure is the reply.
   template <class Make>
   void request(Pending on_reply, Make make) {
@@ -261,9 +266,7 @@ struct ChipProcess::State : std::enable_shared_from_this<ChipProcess::State> {
       if (uv_stream_get_write_queue_size(reinterpret_cast<uv_stream_t *>(&pipe)) > kWriteQueueBytesMax)
         throw_error(SIMPLER_BUSY, "{} does not read its control messages; {} bytes are waiting", name(),
                     uv_stream_get_write_queue_size(reinterpret_cast<uv_stream_t *>(&pipe)));
-      do {
-        id = next_request++;
-      } while (id == 0 || pending.count(id) != 0);
+      id = next_request_id();
       Bytes bytes = make(id);
       pending.emplace(id, std::move(on_reply));
       send(std::move(bytes));
@@ -388,7 +391,9 @@ struct ChipProcess::State : std::enable_shared_from_this<ChipProcess::State> {
       return;
     }
     try {
-      send(encode_shutdown(0));
+      const uint32_t id = next_request_id();
+      pending.emplace(id, Pending{nullptr, [](const ErrorInfo &) {}});  // the end of the process is what counts
+      send(encode_shutdown(id));
     } catch (...) {
       give_up({});
       return;
