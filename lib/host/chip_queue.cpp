@@ -90,29 +90,29 @@ void ChipQueue::pump_thread() {
 }
 
 void ChipQueue::pump(bool wait_for_lock) {
-  std::vector<std::shared_ptr<Run>> ended;
+  Taken taken;
   {
     std::unique_lock lock(pump_mutex_, std::defer_lock);
     if (wait_for_lock)
       lock.lock();
     else if (!lock.try_lock())
       return;
-    if (!take_completions(ended)) return;
+    take_records(taken);
   }
-  for (const std::shared_ptr<Run> &run : ended) callbacks_.finish(*run);
-  if (!ended.empty()) push_pending();
+  // The host's callback and the copies of outputs: with no lock held.
+  if (!taken.broken.ok()) callbacks_.broken(taken.broken);
+  for (control::LogRecord &record : taken.logs) callbacks_.log(record.level, std::move(record.text));
+  for (const std::shared_ptr<Run> &run : taken.ended) callbacks_.finish(*run);
+  if (!taken.ended.empty()) push_pending();
 }
 
-// Under pump_mutex_. False when the ring was empty.
-bool ChipQueue::take_completions(std::vector<std::shared_ptr<Run>> &ended) {
-  bool any = false;
+// Under pump_mutex_.
+void ChipQueue::take_records(Taken &taken) {
   try {
     control::RecordType type{};
     while (!broken_ && link_.to_host.pop(type, body_)) {
-      any = true;
       if (type == control::RecordType::kLog) {
-        control::LogRecord record = control::decode_log(body_);
-        callbacks_.log(record.level, std::move(record.text));
+        taken.logs.push_back(control::decode_log(body_));
         continue;
       }
       if (type != control::RecordType::kCompletion)
@@ -136,16 +136,14 @@ bool ChipQueue::take_completions(std::vector<std::shared_ptr<Run>> &ended) {
       run->error = std::move(record.error);
       run->error.chip = run->error.ok() ? kNoChip : static_cast<int32_t>(chip_);
       run->counts = record.counts;
-      ended.push_back(std::move(run));
+      taken.ended.push_back(std::move(run));
     }
   } catch (...) {
     broken_ = true;
-    ErrorInfo error = capture_current_exception();
-    error.message = fmt::format("chip {} broke the protocol of its ring: {}", chip_, error.message);
-    error.chip = static_cast<int32_t>(chip_);
-    callbacks_.broken(error);
+    taken.broken = capture_current_exception();
+    taken.broken.message = fmt::format("chip {} broke the protocol of its ring: {}", chip_, taken.broken.message);
+    taken.broken.chip = static_cast<int32_t>(chip_);
   }
-  return any;
 }
 
 // ---- waiting --------------------------------------------------------------------------------------------------------

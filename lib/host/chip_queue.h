@@ -69,7 +69,12 @@ class ChipQueue : public std::enable_shared_from_this<ChipQueue> {
 
   void pump_thread();
   void pump(bool wait_for_lock);
-  bool take_completions(std::vector<std::shared_ptr<Run>> &ended);
+  struct Taken {
+    std::vector<std::shared_ptr<Run>> ended;
+    std::vector<control::LogRecord> logs;
+    ErrorInfo broken;  // not OK: the chip broke the protocol
+  };
+  void take_records(Taken &taken);
   void push_pending();
   void fail_runs(std::vector<std::shared_ptr<Run>> runs, const ErrorInfo &error);
   std::vector<std::shared_ptr<Run>> take_all_runs();
