@@ -26,6 +26,7 @@ uint64_t record_bytes(uint64_t body_bytes) { return (sizeof(RecordHeader) + size
 uint64_t RecordRing::body_bytes_max() const { return capacity_ - sizeof(RecordHeader) - sizeof(uint64_t); }
 
 void RecordRing::copy_in(uint64_t position, const void *from, size_t bytes) {
+  if (bytes == 0) return;  // an empty body has no address
   const uint64_t offset = position & (capacity_ - 1);
   const size_t first = static_cast<size_t>(std::min<uint64_t>(bytes, capacity_ - offset));
   memcpy(bytes_ + offset, from, first);
@@ -33,6 +34,7 @@ void RecordRing::copy_in(uint64_t position, const void *from, size_t bytes) {
 }
 
 void RecordRing::copy_out(uint64_t position, void *to, size_t bytes) const {
+  if (bytes == 0) return;
   const uint64_t offset = position & (capacity_ - 1);
   const size_t first = static_cast<size_t>(std::min<uint64_t>(bytes, capacity_ - offset));
   memcpy(to, bytes_ + offset, first);
