@@ -2,7 +2,10 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <simpler.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,8 +41,7 @@ typedef struct example {
   const example_settings *settings;
   const npy_array *a, *b;
   simpler_worker *worker;
-  float **outputs; /* one per run in flight: `in_flight` for each chip */
-  uint32_t in_flight;
+  float **outputs; /* two for each chip */
 } example;
 
 static double now_us(void) {
@@ -71,9 +73,9 @@ static int start_worker(example *e) {
   options.chips = e->settings->chips;
   options.isolation = e->settings->in_process ? SIMPLER_ISOLATION_IN_PROCESS : SIMPLER_ISOLATION_PROCESS;
   /* Both are address space; the defaults, 256 MiB and 4 GiB, do for all but very large inputs. Intermediates: four tensors at
-   * most. Staged tensors: three for each run in flight. */
+   * most. Staged tensors: three for each run in flight, two runs on each chip. */
   options.heap_bytes = max_u64((uint64_t)256 << 20, 4 * bytes + ((uint64_t)1 << 20)) & ~(uint64_t)4095;
-  options.gm_bytes = max_u64((uint64_t)4 << 30, e->settings->chips * e->in_flight * 3 * (bytes + 4096)) & ~(uint64_t)4095;
+  options.gm_bytes = max_u64((uint64_t)4 << 30, (uint64_t)e->settings->chips * 2 * 3 * (bytes + 4096)) & ~(uint64_t)4095;
   if (!succeeded(simpler_worker_create(&options, &e->worker, &error), &error, "starting the worker")) return 0;
   if (!succeeded(simpler_worker_get_info(e->worker, &info, &error), &error, "asking the worker")) return 0;
   printf("libsimpler %s: %u chip%s of %s (%u clusters, %u threads each), %s, started in %.1f ms\n", simpler_version_string(),
@@ -222,29 +224,65 @@ static int run_on_one_and_all(example *e, const example_formula *formula, simple
   return run_on_chips(e, formula, callable, 1) && (chips == 1 || run_on_chips(e, formula, callable, chips));
 }
 
-/* Submits several runs of `callable` to each chip and registers vector_square before they have ended. */
-static simpler_callable *register_during_runs(example *e, simpler_callable *callable) {
-  const uint32_t count = e->settings->chips * e->in_flight;
-  simpler_run **runs = calloc(count, sizeof *runs);
-  simpler_callable *square;
-  char remark[64];
-  uint32_t i, unfinished = 0;
-  int right = 1;
-  if (runs == NULL) return NULL;
-  for (i = 0; i < count; i++) {
-    spoil(e, e->outputs[i]);
-    runs[i] = submit(e, callable, i % e->settings->chips, e->outputs[i]);
+/* ---- registering while runs are in flight ------------------------------------------------------------------------------- */
+
+/* Runs that a second thread keeps going on all chips, two in flight on each. */
+typedef struct traffic {
+  example *e;
+  simpler_callable *callable;
+  sem_t flowing; /* posted when all chips have had a run, or at the end */
+  atomic_int stop;
+  atomic_uint finished;
+  int right;
+} traffic;
+
+static void *keep_chips_busy(void *argument) {
+  traffic *t = argument;
+  const uint32_t chips = t->e->settings->chips;
+  simpler_run *runs[2 * 64] = {NULL};
+  uint32_t round, i;
+  t->right = 1;
+  /* Slot i belongs to chip i % chips: its run is waited for when the slot comes round again. */
+  for (round = 0; t->right && !(round > 1 && atomic_load(&t->stop)); round++) {
+    for (i = 0; i < 2 * chips; i++) {
+      if (round > 0) t->right &= finish(t->e, &kExample, runs[i], t->e->outputs[i]);
+      if (round > 0) atomic_fetch_add(&t->finished, 1);
+      spoil(t->e, t->e->outputs[i]);
+      runs[i] = submit(t->e, t->callable, i % chips, t->e->outputs[i]);
+    }
+    if (round == 1) sem_post(&t->flowing);
   }
-  for (i = 0; i < count; i++) {
-    unfinished += runs[i] != NULL && simpler_run_wait(runs[i], 0, NULL) == SIMPLER_TIMEOUT;
-  }
-  snprintf(remark, sizeof remark, " while %u of %u runs were in flight", unfinished, count);
-  square = register_square(e, remark);
-  for (i = 0; i < count; i++) right &= finish(e, &kExample, runs[i], e->outputs[i]);
-  free(runs);
-  printf("  those %u runs of %s: %s\n", count, kExample.name, right ? "right" : "WRONG");
-  return right ? square : NULL;
+  for (i = 0; i < 2 * chips; i++) t->right &= finish(t->e, &kExample, runs[i], t->e->outputs[i]);
+  atomic_fetch_add(&t->finished, 2 * chips);
+  sem_post(&t->flowing);
+  return NULL;
 }
+
+/* Registers vector_square while runs of `callable` are in flight on every chip. */
+static simpler_callable *register_during_runs(example *e, simpler_callable *callable) {
+  traffic t = {.e = e, .callable = callable};
+  pthread_t thread;
+  simpler_callable *square;
+  unsigned before, after;
+  sem_init(&t.flowing, 0, 0);
+  if (pthread_create(&thread, NULL, keep_chips_busy, &t) != 0) {
+    fprintf(stderr, "vector_example: no thread can be started\n");
+    sem_destroy(&t.flowing);
+    return NULL;
+  }
+  while (sem_wait(&t.flowing) != 0) continue; /* interrupted by a signal */
+  before = atomic_load(&t.finished);
+  square = register_square(e, " while runs are in flight on all chips");
+  after = atomic_load(&t.finished);
+  atomic_store(&t.stop, 1);
+  pthread_join(thread, NULL);
+  sem_destroy(&t.flowing);
+  printf("  %u runs of %s ended meanwhile, %u in all: %s\n", after - before, kExample.name, atomic_load(&t.finished),
+         t.right ? "right" : "WRONG");
+  return t.right ? square : NULL;
+}
+
+/* ---- one run after the other -------------------------------------------------------------------------------------------- */
 
 static int compare_doubles(const void *a, const void *b) {
   const double x = *(const double *)a, y = *(const double *)b;
@@ -309,16 +347,9 @@ static int run_all(example *e) {
   return unregister(e, callable) && unregister(e, product) && unregister(e, square);
 }
 
-/* Runs to have in flight on each chip: 16, fewer for large inputs. */
-static uint32_t choose_in_flight(const example_settings *settings, const npy_array *a) {
-  const uint64_t memory = (uint64_t)64 << 20;
-  const uint64_t count = memory / (settings->chips * a->elements * sizeof(float) + 1);
-  return count > 16 ? 16 : count < 2 ? 2 : (uint32_t)count;
-}
-
 static int make_outputs(example *e) {
   const size_t bytes = (size_t)e->a->elements * sizeof(float);
-  const uint32_t count = e->settings->chips * e->in_flight;
+  const uint32_t count = 2 * e->settings->chips;
   uint32_t i;
   e->outputs = calloc(count, sizeof *e->outputs);
   if (e->outputs == NULL) return 0;
@@ -330,7 +361,7 @@ static int make_outputs(example *e) {
 }
 
 int example_run(const example_settings *settings, const npy_array *a, const npy_array *b, npy_array *f) {
-  example e = {settings, a, b, NULL, NULL, choose_in_flight(settings, a)};
+  example e = {settings, a, b, NULL, NULL};
   simpler_error *error = NULL;
   uint32_t i;
   int right = 0;
@@ -347,7 +378,7 @@ int example_run(const example_settings *settings, const npy_array *a, const npy_
     f->data = e.outputs[0];
     e.outputs[0] = NULL;
   }
-  for (i = 0; e.outputs != NULL && i < settings->chips * e.in_flight; i++) free(e.outputs[i]);
+  for (i = 0; e.outputs != NULL && i < 2 * settings->chips; i++) free(e.outputs[i]);
   free(e.outputs);
   return right;
 }

@@ -471,6 +471,57 @@ static void C37_a_hundred_workers_leave_nothing(void **state) {
   assert_int_equal(simpler_test_snapshot_check(before, "a hundred workers"), 0);
 }
 
+/* P10: what went before in the process does not matter. */
+static void P10_assorted_workers_follow_each_other(void **state) {
+  int i;
+  for (i = 0; i < 10; i++) {
+    simpler_worker_options options = api_options(*state, 3);
+    simpler_worker *worker;
+    uint64_t word = 0;
+    works(*state);
+    worker = api_start_with(*state, &options);
+    assert_fails(SIMPLER_KERNEL_FAILED, "",
+                 api_run(worker, api_register_kernel(worker, "fail"), 2, &word, 1, NULL, 0, &err));
+    assert_ok(simpler_worker_destroy(worker, &err));
+    options.chip_path = "/nowhere/simpler-chip";
+    options.window = i % 2 == 0 ? 5 : 0;
+    if (!api_is_in_process(*state) || i % 2 == 0) {
+      assert_int_not_equal(simpler_worker_create(&options, &worker, NULL), SIMPLER_OK);
+    }
+    if (!api_is_in_process(*state)) {
+      worker = api_start(*state, 2);
+      kill((pid_t)api_chip_pid(worker, 1), SIGKILL);
+      assert_ok(simpler_worker_destroy(worker, &err));
+    }
+  }
+  works(*state);
+}
+
+/* P90: all of eight chips end when their worker does, every time. */
+static void P90_eight_chips_end_with_their_worker(void **state) {
+  int round, chip;
+  for (round = 0; round < (api_is_sanitized() ? 3 : 10); round++) {
+    simpler_worker *worker = api_start(*state, 8);
+    simpler_callable *callable = api_register_kernel(worker, "increment");
+    simpler_run *runs[8];
+    uint64_t words[8] = {0};
+    int pidfds[8];
+    for (chip = 0; chip < 8; chip++) {
+      runs[chip] = api_submit(worker, callable, chip, &words[chip], 1, NULL, 0);
+      pidfds[chip] = api_pidfd(api_chip_pid(worker, (uint32_t)chip));
+    }
+    for (chip = 0; chip < 8; chip++) {
+      api_finish(runs[chip]);
+      assert_int_equal(words[chip], 1);
+    }
+    assert_ok(simpler_worker_destroy(worker, &err));
+    for (chip = 0; chip < 8; chip++) {
+      if (!api_ends_within(pidfds[chip], 0)) fail_msg("chip %d has outlived its worker", chip);
+      close(pidfds[chip]);
+    }
+  }
+}
+
 static void *destroy_on_thread(void *worker) { return (void *)(intptr_t)simpler_worker_destroy(worker, NULL); }
 
 /* P91: all that overlap return OK when it is done; those that come later say CLOSED. */
@@ -823,6 +874,8 @@ int main(void) {
       API_TEST_BOTH(P82_handles_of_another_worker_are_refused),
       API_TEST_BOTH(a_forked_child_is_refused),
       API_TEST_BOTH(C37_a_hundred_workers_leave_nothing),
+      API_TEST_BOTH(P10_assorted_workers_follow_each_other),
+      API_TEST(P90_eight_chips_end_with_their_worker),
       API_TEST_BOTH(P91_destroy_from_four_threads_is_one_teardown),
       API_TEST_BOTH(destroy_waits_for_the_run_that_runs),
       API_TEST_BOTH(destroy_cancels_what_is_queued),

@@ -1,5 +1,5 @@
 /* Nothing grows, however often something is done: memory, mappings, descriptors and threads of the host and of its chips.
- * ctest: TIMEOUT 600 */
+ * ctest: TIMEOUT 600 LABELS inprocess */
 #include <dirent.h>
 #include <sched.h>
 #include <stdio.h>
