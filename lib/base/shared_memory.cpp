@@ -44,6 +44,7 @@ SharedMemory SharedMemory::create(const char *what, uint64_t bytes) {
   SharedMemory memory;
   memory.fd_ = UniqueFd(memfd_create(what, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!memory.fd_.valid()) throw_system_error(errno, fmt::format("memfd_create for {}", what));
+  memory.fd_ = above_standard(std::move(memory.fd_));
   if (ftruncate(memory.fd_.get(), static_cast<off_t>(bytes)) != 0)
     throw_system_error(errno, fmt::format("sizing {} to {} bytes", what, bytes));
   // A peer must not be able to shrink it under our mapping: that would turn our loads into SIGBUS.
@@ -84,6 +85,7 @@ void SharedMemory::zero(uint64_t offset, uint64_t bytes) const {
 UniqueFd make_sealed_memfd(const char *what, std::span<const std::span<const std::byte>> parts) {
   UniqueFd fd(memfd_create(what, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) throw_system_error(errno, fmt::format("memfd_create for {}", what));
+  fd = above_standard(std::move(fd));
   for (std::span<const std::byte> part : parts) {
     while (!part.empty()) {
       const ssize_t written = write(fd.get(), part.data(), part.size());

@@ -33,4 +33,8 @@ class UniqueFd {
   int fd_ = -1;
 };
 
+// The same, at another number if it is 0, 1 or 2: a host may have closed its standard streams, and what it prints then must not
+// go into a descriptor of ours. For every descriptor that stays open. Throws SYSTEM_ERROR.
+UniqueFd above_standard(UniqueFd fd);
+
 }  // namespace simpler

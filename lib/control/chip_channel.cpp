@@ -72,6 +72,8 @@ class ChipChannel {
 
   void handle(const Frame &frame) {
     switch (frame.type) {
+      case FrameType::kMap:
+        return send(encode_reply(frame.request, map(frame)));
       case FrameType::kConfigure:
         return configure(decode_configure(frame.body));
       case FrameType::kRegister:
@@ -90,14 +92,21 @@ class ChipChannel {
     }
   }
 
+  ErrorInfo map(const Frame &frame) {
+    UniqueFd fd = receive_descriptor(descriptors_.get(), frame.request, kDescriptorTimeoutMs);
+    return attempt([&] {
+      const MapRequest request = decode_map(frame.body);
+      const bool is_link = request.segment == Segment::kLink;
+      (is_link ? link_ : gm_) = SharedMemory::map(is_link ? "link" : "GM", std::move(fd), request.bytes);
+    });
+  }
+
   void configure(const ChipConfig &config) {
     ChipReady ready;
     const ErrorInfo error = attempt([&] {
-      SharedMemory link = SharedMemory::map("link", receive_descriptor(descriptors_.get(), kLinkTag, kDescriptorTimeoutMs),
-                                            config.link_bytes);
-      SharedMemory gm =
-          SharedMemory::map("GM", receive_descriptor(descriptors_.get(), kGmTag, kDescriptorTimeoutMs), config.gm_bytes);
-      ready = handler_.configure(config, std::move(link), std::move(gm));
+      if (link_.data() == nullptr || gm_.data() == nullptr)
+        throw_error(SIMPLER_PROTOCOL_ERROR, "a CONFIGURE message before link and GM were mapped");
+      ready = handler_.configure(config, std::move(link_), std::move(gm_));
     });
     if (error.ok()) {
       send(encode_ready(ready));
@@ -154,6 +163,8 @@ class ChipChannel {
   uv_loop_t loop_{};
   uv_pipe_t pipe_{};
   uv_shutdown_t shutdown_{};
+  SharedMemory link_;  // from MAP until CONFIGURE
+  SharedMemory gm_;
   FrameDecoder decoder_;
   char buffer_[16 * 1024];
   int exit_code_ = 1;

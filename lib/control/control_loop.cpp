@@ -1,7 +1,9 @@
 #include "control/control_loop.h"
 
+#include <array>
 #include <csignal>
 #include <deque>
+#include <fcntl.h>
 #include <mutex>
 #include <pthread.h>
 #include <thread>
@@ -9,6 +11,7 @@
 #include <uv.h>
 
 #include "base/error.h"
+#include "base/unique_fd.h"
 
 namespace simpler::control {
 
@@ -58,10 +61,28 @@ void block_asynchronous_signals(sigset_t *before) {
   pthread_sigmask(SIG_SETMASK, &signals, before);
 }
 
+// While it lives, none of 0, 1 and 2 is free, so libuv's descriptors get other numbers (base/unique_fd.h tells why).
+class StandardFdsTaken {
+ public:
+  StandardFdsTaken() {
+    for (UniqueFd &taken : taken_) {
+      taken = UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC));
+      if (!taken.valid() || taken.get() > STDERR_FILENO) {
+        taken.reset();
+        return;
+      }
+    }
+  }
+
+ private:
+  std::array<UniqueFd, 3> taken_;
+};
+
 }  // namespace
 
 ControlLoop::ControlLoop() : state_(std::make_shared<State>()) {
   State *state = state_.get();
+  const StandardFdsTaken standard_fds;
   const int result = uv_loop_init(&state->loop);
   if (result != 0) throw_system_error(-result, "creating an event loop");
   state->loop.data = state;
@@ -90,8 +111,8 @@ ControlLoop::~ControlLoop() {
   {
     const std::lock_guard lock(state_->mutex);
     state_->ending = true;
+    uv_async_send(&state_->wake);  // under the lock, as in post
   }
-  uv_async_send(&state_->wake);
   state_->thread.join();
   uv_loop_close(&state_->loop);
   // Functions that were posted while the loop ended are destroyed here, uncalled.

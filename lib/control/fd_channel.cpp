@@ -56,7 +56,7 @@ UniqueFd receive_descriptor(int channel, uint64_t tag, int timeout_ms) {
   message.msg_iov = &data;
   message.msg_iovlen = 1;
   message.msg_control = control.bytes;
-  message.msg_controllen = sizeof control.bytes;
+  message.msg_controllen = CMSG_LEN(sizeof(int));  // room for one: the system closes any further ones
   ssize_t bytes = 0;
   do {
     bytes = recvmsg(channel, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);

@@ -8,10 +8,6 @@
 
 namespace simpler::control {
 
-// Tags of the two descriptors that belong to CONFIGURE; other tags are request ids.
-inline constexpr uint64_t kLinkTag = UINT64_MAX;
-inline constexpr uint64_t kGmTag = UINT64_MAX - 1;
-
 // Never blocks. Throws BUSY when the channel is full (the peer does not read), SYSTEM_ERROR.
 void send_descriptor(int channel, uint64_t tag, int fd);
 

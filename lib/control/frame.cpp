@@ -77,6 +77,8 @@ const char *frame_type_name(FrameType type) {
       return "SHUTDOWN";
     case FrameType::kReply:
       return "REPLY";
+    case FrameType::kMap:
+      return "MAP";
   }
   return "unknown";
 }
@@ -120,6 +122,20 @@ Bytes encode_hello(const Hello &hello) {
 Hello decode_hello(std::span<const std::byte> body) {
   const auto &hello = root<wire::Hello>(body, FrameType::kHello);
   return {text(hello.build_id()), hello.pid()};
+}
+
+Bytes encode_map(uint32_t request, const MapRequest &map) {
+  FlatBufferBuilder builder;
+  builder.Finish(wire::CreateMap(builder, static_cast<uint8_t>(map.segment), map.bytes));
+  return frame_of(FrameType::kMap, request, builder);
+}
+
+MapRequest decode_map(std::span<const std::byte> body) {
+  const auto &map = root<wire::Map>(body, FrameType::kMap);
+  const auto segment = static_cast<Segment>(map.segment());
+  if (segment != Segment::kLink && segment != Segment::kGm)
+    throw_error(SIMPLER_PROTOCOL_ERROR, "a MAP message for segment {}, which does not exist", map.segment());
+  return {segment, map.bytes()};
 }
 
 Bytes encode_configure(const ChipConfig &config) {

@@ -27,6 +27,7 @@ enum class FrameType : uint16_t {
   kPing = 8,
   kShutdown = 9,
   kReply = 10,
+  kMap = 11,
 };
 const char *frame_type_name(FrameType type);
 
@@ -69,6 +70,10 @@ struct Hello {
   std::string build_id;
   int64_t pid = 0;
 };
+struct MapRequest {
+  Segment segment = Segment::kLink;
+  uint64_t bytes = 0;
+};
 struct RegisterRequest {
   uint32_t cid = 0;
   uint32_t generation = 0;
@@ -86,6 +91,7 @@ struct RegisterAnswer {
 using Bytes = std::vector<std::byte>;
 
 Bytes encode_hello(const Hello &hello);
+Bytes encode_map(uint32_t request, const MapRequest &map);
 Bytes encode_configure(const ChipConfig &config);
 Bytes encode_ready(const ChipReady &ready);
 Bytes encode_failure(const ErrorInfo &error);
@@ -97,6 +103,7 @@ Bytes encode_shutdown(uint32_t request);
 Bytes encode_reply(uint32_t request, const ErrorInfo &error);
 
 Hello decode_hello(std::span<const std::byte> body);
+MapRequest decode_map(std::span<const std::byte> body);
 ChipConfig decode_configure(std::span<const std::byte> body);
 ChipReady decode_ready(std::span<const std::byte> body);
 ErrorInfo decode_failure(std::span<const std::byte> body);

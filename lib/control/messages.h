@@ -1,11 +1,10 @@
 // The control plane's messages as plain values. frame.h turns them into bytes (FlatBuffers bodies, protocol.fbs) and back.
 //
 //   chip -> host: Hello, Ready, RegisterReply, UnregisterReply, Pong, ShutdownReply, Failure
-//   host -> chip: Configure (with the descriptors of GM and link: the MAP of both), Register (with a descriptor), Unregister,
-//                 Ping, Shutdown
+//   host -> chip: Map (with a descriptor), Configure, Register (with a descriptor), Unregister, Ping, Shutdown
 //
-// Start-up: the chip says Hello at once; the host compares build ids and answers Configure; the chip maps, brings its cores
-// up and says Ready (or Failure, and ends). A reply carries the request id of its request.
+// Start-up: the chip says Hello at once; the host compares build ids and answers with Map for link and GM, and Configure; the
+// chip maps, brings its cores up and says Ready (or Failure, and ends). A reply carries the request id of its request.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +17,12 @@
 #include "simpler/types.h"
 
 namespace simpler::control {
+
+// Shared memory that a chip maps.
+enum class Segment : uint8_t {
+  kLink = 1,
+  kGm = 2
+};
 
 // What one chip is; also how a chip in-process is made.
 struct ChipConfig {
