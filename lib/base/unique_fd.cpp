@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <fcntl.h>
+#include <unistd.h>
 
 #include "base/error.h"
 
@@ -12,6 +13,16 @@ UniqueFd above_standard(UniqueFd fd) {
   UniqueFd moved(fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   if (!moved.valid()) throw_system_error(errno, "duplicating a descriptor");
   return moved;
+}
+
+StandardFdsTaken::StandardFdsTaken() {
+  for (UniqueFd &taken : taken_) {
+    taken = UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC));
+    if (!taken.valid() || taken.get() > STDERR_FILENO) {
+      taken.reset();
+      return;
+    }
+  }
 }
 
 }  // namespace simpler

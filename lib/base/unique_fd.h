@@ -1,6 +1,7 @@
 // Owner of one file descriptor. Every descriptor of the library is close-on-exec.
 #pragma once
 
+#include <array>
 #include <unistd.h>
 #include <utility>
 
@@ -36,5 +37,14 @@ class UniqueFd {
 // The same, at another number if it is 0, 1 or 2: a host may have closed its standard streams, and what it prints then must not
 // go into a descriptor of ours. For every descriptor that stays open. Throws SYSTEM_ERROR.
 UniqueFd above_standard(UniqueFd fd);
+
+// For code of others that opens descriptors: while one of these lives, 0, 1 and 2 are all taken.
+class StandardFdsTaken {
+ public:
+  StandardFdsTaken();
+
+ private:
+  std::array<UniqueFd, 3> taken_;
+};
 
 }  // namespace simpler

@@ -123,6 +123,7 @@ struct ChipProcess::State : std::enable_shared_from_this<ChipProcess::State> {
   }
 
   void watch_process() {
+    const StandardFdsTaken standard_fds;  // the first pipe of a loop makes libuv open a descriptor of its own
     uv_loop_t *uv = loop.uv();
     check(uv_timer_init(uv, &timer), "making a timer");
     opened(&timer);

@@ -1,9 +1,7 @@
 #include "control/control_loop.h"
 
-#include <array>
 #include <csignal>
 #include <deque>
-#include <fcntl.h>
 #include <mutex>
 #include <pthread.h>
 #include <thread>
@@ -60,23 +58,6 @@ void block_asynchronous_signals(sigset_t *before) {
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS}) sigdelset(&signals, signal);
   pthread_sigmask(SIG_SETMASK, &signals, before);
 }
-
-// While it lives, none of 0, 1 and 2 is free, so libuv's descriptors get other numbers (base/unique_fd.h tells why).
-class StandardFdsTaken {
- public:
-  StandardFdsTaken() {
-    for (UniqueFd &taken : taken_) {
-      taken = UniqueFd(open("/dev/null", O_RDWR | O_CLOEXEC));
-      if (!taken.valid() || taken.get() > STDERR_FILENO) {
-        taken.reset();
-        return;
-      }
-    }
-  }
-
- private:
-  std::array<UniqueFd, 3> taken_;
-};
 
 }  // namespace
 

@@ -88,8 +88,10 @@ static void make_many(void) {
 
 static int program(const char *how, const char *load) {
   simpler_worker_options options = SIMPLER_WORKER_OPTIONS_INIT;
+  FILE *out = stdout;
   uint64_t word = 0;
   uint32_t chip;
+  if (getenv("TEST_EXIT_OUT") != NULL) out = fdopen(atoi(getenv("TEST_EXIT_OUT")), "w");
   options.chips = CHIPS;
   options.close_limit_ns = 100000000;
   if (strcmp(how, "in-process") == 0) options.isolation = SIMPLER_ISOLATION_IN_PROCESS;
@@ -99,12 +101,15 @@ static int program(const char *how, const char *load) {
   for (chip = 0; chip < CHIPS; chip++) {
     int64_t pid;
     must(simpler_worker_chip_pid(program_worker, chip, &pid, NULL));
-    printf("%lld ", (long long)pid);
+    fprintf(out, "%lld ", (long long)pid);
   }
   if (strcmp(load, "busy") == 0) make_busy();
   if (strcmp(load, "many") == 0) make_many();
-  printf("ready\n");
-  fflush(stdout);
+  fprintf(out, "ready\n");
+  fflush(out);
+  /* No descriptor of the library has taken the number of a standard stream: what a host prints must go nowhere. */
+  if (getenv("TEST_EXIT_OUT") != NULL && (fcntl(0, F_GETFD) >= 0 || fcntl(1, F_GETFD) >= 0 || fcntl(2, F_GETFD) >= 0))
+    _exit(96);
   if (strcmp(how, "close") == 0) must(simpler_worker_destroy(program_worker, NULL));
   if (strcmp(how, "exit") == 0) exit(EXIT_CODE);
   if (strcmp(how, "_exit") == 0) _exit(EXIT_CODE);
@@ -137,7 +142,7 @@ static child start_program(const char *how, const char *load) {
   child c;
   int pipes[2], i;
   long long pids[CHIPS];
-  char line[256];
+  char line[256], out_number[16];
   size_t length = 0;
   assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
   c.pid = fork();
@@ -145,6 +150,15 @@ static child start_program(const char *how, const char *load) {
     const struct rlimit no_core = {0, 0};
     setrlimit(RLIMIT_CORE, &no_core);
     dup2(pipes[1], 1);
+    if (strcmp(how, "no-standard-streams") == 0) {
+      /* Its stdout is kept at another number; 0, 1 and 2 are free when the worker is created. */
+      fcntl(pipes[1], F_SETFD, 0);
+      snprintf(out_number, sizeof out_number, "%d", pipes[1]);
+      setenv("TEST_EXIT_OUT", out_number, 1);
+      close(0);
+      close(1);
+      close(2);
+    }
     execl("/proc/self/exe", "test_exit", "--program", how, load, (char *)NULL);
     _exit(97);
   }
@@ -226,6 +240,8 @@ ENDS_WELL(P108_abort, "abort", "idle", SIGABRT)
 ENDS_WELL(P108_abort_busy, "abort", "busy", SIGABRT)
 ENDS_WELL(P108_close, "close", "idle", 0)
 ENDS_WELL(P108_close_busy, "close", "busy", 0)
+ENDS_WELL(standard_streams_closed, "no-standard-streams", "idle", 0)
+ENDS_WELL(standard_streams_closed_busy, "no-standard-streams", "busy", 0)
 ENDS_WELL(P135_return_from_main_in_process, "in-process", "idle", 0)
 ENDS_WELL(P135_return_from_main_in_process_while_threads_run, "in-process", "many", 0)
 
@@ -282,6 +298,8 @@ int main(int argc, char **argv) {
       SIMPLER_TEST(P108_abort_busy),
       SIMPLER_TEST(P108_close),
       SIMPLER_TEST(P108_close_busy),
+      SIMPLER_TEST(standard_streams_closed),
+      SIMPLER_TEST(standard_streams_closed_busy),
       SIMPLER_TEST(P135_return_from_main_in_process),
       SIMPLER_TEST(P135_return_from_main_in_process_while_threads_run),
       SIMPLER_TEST(P87_chips_end_when_their_idle_host_is_killed),

@@ -76,6 +76,12 @@ void messages_come_back_as_they_were_sent(void **) {
   assert_string_equal(register_back.manifest.kernels[49].symbol.c_str(), "kernel_49");
   assert_string_equal(register_back.manifest.orchestration_symbol.c_str(), "orchestrate");
 
+  const Frame map = only_frame(encode_map(5, {Segment::kGm, uint64_t{1} << 33}));
+  assert_true(map.type == FrameType::kMap && map.request == 5);
+  assert_true(decode_map(map.body).segment == Segment::kGm && decode_map(map.body).bytes == uint64_t{1} << 33);
+  const Frame no_segment = only_frame(encode_map(5, {static_cast<Segment>(3), 1}));
+  assert_int_equal(code_of([&] { decode_map(no_segment.body); }), SIMPLER_PROTOCOL_ERROR);
+
   ErrorInfo error;
   error.code = SIMPLER_LOAD_SYMBOL;
   error.message = "no symbol";
@@ -121,14 +127,19 @@ void broken_headers_are_refused(void **) {
 
 void mutated_bodies_never_do_harm(void **) {
   std::mt19937_64 random(1);
-  const Bytes messages[] = {encode_hello({"build", 42}), encode_configure({}), encode_register(9, 2, 3, full_manifest()),
-                            encode_register_answer(1, {{}, {"n", 4, true}}), encode_reply(1, {})};
+  const Bytes messages[] = {encode_hello({"build", 42}),
+                            encode_map(1, {Segment::kLink, 4096}),
+                            encode_configure({}),
+                            encode_register(9, 2, 3, full_manifest()),
+                            encode_register_answer(1, {{}, {"n", 4, true}}),
+                            encode_reply(1, {})};
   for (int round = 0; round < 20'000; round++) {
     for (const Bytes &message : messages) {
       Bytes body(message.begin() + sizeof(FrameHeader), message.end());
       for (uint64_t k = random() % 3 + 1; k > 0; k--) body[random() % body.size()] = static_cast<std::byte>(random());
       if (random() % 8 == 0) body.resize(random() % body.size());
       code_of([&] { decode_hello(body); });
+      code_of([&] { decode_map(body); });
       code_of([&] { decode_configure(body); });
       code_of([&] { decode_register(body); });
       code_of([&] { decode_register_answer(body); });
