@@ -136,11 +136,15 @@ typedef struct simpler_worker_options {
   simpler_log_fn log;          /* NULL: lines on stderr */
   void *log_user_data;
   simpler_free_fn log_free;
+  uint64_t
+      seed; /* 0: off. Otherwise, for chips in-process only: one thread per chip does everything, in an order drawn from a
+                    generator that this and the number of the run seed: which ready task runs next, on which core, when its end
+                    is made known, when submitting stalls. To try many orders in tests, and to repeat one that failed. */
 } simpler_worker_options;
 #define SIMPLER_WORKER_OPTIONS_INIT                                                                                        \
   {                                                                                                                        \
     sizeof(simpler_worker_options), NULL, 1, SIMPLER_ISOLATION_PROCESS, 0, 0, 0, 0, 0, 0, 0, 0, NULL, SIMPLER_LOG_WARNING, \
-        0, NULL, NULL, NULL                                                                                                \
+        0, NULL, NULL, NULL, 0                                                                                             \
   }
 
 /* Starts a worker: spawns its chips in parallel and returns when all are ready. `options` NULL means the defaults. If
@@ -334,9 +338,10 @@ typedef struct simpler_run_options {
   uint32_t window;     /* 0: the worker's; otherwise as there, at most the worker's */
   uint32_t reserved;   /* 0 */
   uint64_t heap_bytes; /* 0: the worker's; otherwise as there, at most the worker's */
+  uint64_t seed;       /* 0: from the worker's; otherwise the worker must have one, and this is taken as it is */
 } simpler_run_options;
 #define SIMPLER_RUN_OPTIONS_INIT \
-  { sizeof(simpler_run_options), NULL, 0, 0, 0 }
+  { sizeof(simpler_run_options), NULL, 0, 0, 0, 0 }
 
 /* Submits a task and returns at once with a handle of the run. Runs on one chip start in the order of submission.
  * Tensor memory passed by `data` must stay valid, inputs unchanged and outputs unread, until the run has ended

@@ -112,6 +112,44 @@ static inline simpler_tensor simpler_tensor_transpose(const simpler_tensor *t, u
   return v;
 }
 
+/* A contiguous view with another shape of as many elements; a view that is not contiguous, or another number of elements: rank
+ * 0, which every use refuses. */
+static inline simpler_tensor simpler_tensor_reshape(const simpler_tensor *t, uint32_t rank, const uint64_t *shape) {
+  simpler_tensor v = simpler_tensor_make(t->dtype, rank, shape);
+  uint64_t stride = 1;
+  uint32_t i;
+  v.data = t->data;
+  v.allocation = t->allocation;
+  v.allocation_bytes = t->allocation_bytes;
+  v.owner = t->owner;
+  for (i = t->rank <= SIMPLER_RANK_MAX ? t->rank : 0; i > 0; i--) {
+    if (t->shape[i - 1] > 1 && t->strides[i - 1] != stride) break;
+    stride *= t->shape[i - 1];
+  }
+  if ((i > 0 && simpler_tensor_elements(t) != 0) || rank == 0 || rank > SIMPLER_RANK_MAX || t->rank == 0 ||
+      simpler_tensor_elements(&v) != simpler_tensor_elements(t))
+    v.rank = 0;
+  return v;
+}
+
+/* A view with its dimensions in another order: dimension i of the view is dimension order[i] of `t`. An order that is no
+ * permutation of 0 to rank - 1: rank 0, which every use refuses. */
+static inline simpler_tensor simpler_tensor_permute(const simpler_tensor *t, const uint32_t *order) {
+  simpler_tensor v = *t;
+  uint32_t seen = 0;
+  uint32_t i;
+  for (i = 0; i < t->rank && i < SIMPLER_RANK_MAX; i++) {
+    if (order[i] >= t->rank || (seen >> order[i] & 1u) != 0) {
+      v.rank = 0;
+      return v;
+    }
+    seen |= 1u << order[i];
+    v.shape[i] = t->shape[order[i]];
+    v.strides[i] = t->strides[order[i]];
+  }
+  return v;
+}
+
 /* ---- arguments ------------------------------------------------------------------------------------------------
  *
  * What a kernel or an orchestration is called with; tensors and scalars each in the order in which they were given.
@@ -163,6 +201,16 @@ static inline int64_t simpler_scalar_to_i64(uint64_t word) { return (int64_t)wor
 /* ---- kernels -------------------------------------------------------------------------------------------------- */
 typedef struct simpler_kernel_context simpler_kernel_context;
 
+typedef uint32_t simpler_compare;
+enum { /* what is left of `compare` is a tensor's element or a signal, right is the constant */
+  SIMPLER_COMPARE_EQ = 1,
+  SIMPLER_COMPARE_NE = 2,
+  SIMPLER_COMPARE_LT = 3,
+  SIMPLER_COMPARE_LE = 4,
+  SIMPLER_COMPARE_GT = 5,
+  SIMPLER_COMPARE_GE = 6
+};
+
 /* Services of the runtime to a kernel. struct_size tells how far the table reaches (it only grows). */
 typedef struct simpler_kernel_services {
   size_t struct_size;
@@ -170,6 +218,14 @@ typedef struct simpler_kernel_services {
   uint64_t (*time_ns)(const simpler_kernel_context *context);
   void (*fail)(const simpler_kernel_context *context, int32_t code, const char *text);
   void (*log)(const simpler_kernel_context *context, simpler_log_level level, const char *text);
+  simpler_status (*barrier)(const simpler_kernel_context *context);
+  simpler_status (*push)(const simpler_kernel_context *context, uint32_t position, uint64_t word);
+  simpler_status (*pop)(const simpler_kernel_context *context, uint32_t position, uint64_t *word);
+  void (*signal_set)(const simpler_kernel_context *context, uint64_t *signal, uint64_t value);
+  uint64_t (*signal_add)(const simpler_kernel_context *context, uint64_t *signal, uint64_t value);
+  simpler_status (*signal_wait)(const simpler_kernel_context *context, const uint64_t *signal, simpler_compare compare,
+                                uint64_t value);
+  simpler_status (*complete_when)(const simpler_kernel_context *context, const uint64_t *signal, uint64_t value);
 } simpler_kernel_services;
 
 enum { /* position of a core in its cluster */
@@ -211,6 +267,59 @@ static inline void simpler_kernel_log(const simpler_kernel_context *c, simpler_l
   c->services->log(c, level, text);
 }
 
+/* ---- kernels that work together -----------------------------------------------------------------------------------
+ *
+ * The waits below poll for a short time and then park: they cost no CPU, and other cores go on. Each ends when what it waits
+ * for has come (OK), when the run has failed or is cancelled (CANCELLED), or when it can never come because the peer's kernel
+ * has returned; then the task fails with a text that says so, and the call returns KERNEL_FAILED. A kernel that gets
+ * anything but OK should return.
+ * A wait for a peer needs that peer to run at the same time: the parts of a block of a MIX task do, and all blocks of a task with
+ * SIMPLER_TASK_SYNC_START; other tasks may have to wait for a core. */
+
+/* Words that a FIFO holds. */
+#define SIMPLER_FIFO_WORDS 64u
+
+/* Waits until all kernels that started together have called it as often as this one: all blocks of a task with
+ * SIMPLER_TASK_SYNC_START, the parts of one block of another MIX task. A kernel alone passes. A task of several blocks
+ * without SIMPLER_TASK_SYNC_START is refused with NOT_SUPPORTED: its blocks need not run at the same time. */
+static inline simpler_status simpler_kernel_barrier(const simpler_kernel_context *c) { return c->services->barrier(c); }
+
+/* FIFOs between the parts of one block of a MIX task: one in each direction between any two, made with the block and empty at its
+ * start, first in first out. `position` is that of the other part (SIMPLER_POSITION_...). A push waits while SIMPLER_FIFO_WORDS
+ * words wait to be popped, and publishes what the kernel wrote before; a pop waits for a word, and sees that. Words that nobody
+ * pops are dropped with the block. INVALID_ARGUMENT for the own position, one that has no kernel in this task, and NULL. */
+static inline simpler_status simpler_kernel_push(const simpler_kernel_context *c, uint32_t position, uint64_t word) {
+  return c->services->push(c, position, word);
+}
+static inline simpler_status simpler_kernel_pop(const simpler_kernel_context *c, uint32_t position, uint64_t *word) {
+  return c->services->pop(c, position, word);
+}
+
+/* Signals: 64-bit words, aligned to 8 bytes, in tensors or buffers, which kernels on any chip that sees the memory set, add to
+ * and wait for. Pass tensors that are used so as NO_DEP, or as INOUT where the tasks follow each other anyway. All operations
+ * are sequentially consistent: who sees a value sees what was written before it. A null or misaligned `signal` fails the task. */
+static inline void simpler_kernel_signal_set(const simpler_kernel_context *c, uint64_t *signal, uint64_t value) {
+  c->services->signal_set(c, signal, value);
+}
+/* Returns the value before. */
+static inline uint64_t simpler_kernel_signal_add(const simpler_kernel_context *c, uint64_t *signal, uint64_t value) {
+  return c->services->signal_add(c, signal, value);
+}
+/* Waits until `*signal compare value` holds, compared as unsigned numbers. */
+static inline simpler_status simpler_kernel_signal_wait(const simpler_kernel_context *c, const uint64_t *signal,
+                                                        simpler_compare compare, uint64_t value) {
+  return c->services->signal_wait(c, signal, compare, value);
+}
+
+/* Deferred completion: the task completes, and its dependents start, when its kernels have returned and `*signal >= value` for every
+ * condition so given, by any of its blocks; any number of conditions. Waiting holds no core. It ends as cancelled when the run fails.
+ * Signal words that change by plain stores are noticed, too, within some milliseconds. The word must outlive the task: pass its
+ * tensor to the task. */
+static inline simpler_status simpler_kernel_complete_when(const simpler_kernel_context *c, const uint64_t *signal,
+                                                          uint64_t value) {
+  return c->services->complete_when(c, signal, value);
+}
+
 /* ---- orchestrations ------------------------------------------------------------------------------------------- */
 typedef struct simpler_orch simpler_orch;
 
@@ -223,9 +332,22 @@ typedef struct simpler_task_tensor { /* frozen: passed in arrays */
   uint32_t reserved; /* 0 */
 } simpler_task_tensor;
 
-enum {
-  SIMPLER_KERNEL_TASK_FLAGS_NONE = 0
+enum { /* flags of a kernel task */
+  /* All blocks are on cores of their own before any of them begins, and may wait for each other. Needs block_count cores of the
+   * type, or clusters for a MIX task, that exist (UNSATISFIABLE otherwise); while it waits for them no later task that
+   * needs several cores starts, and the cores that it waits for take no other tasks. */
+  SIMPLER_TASK_SYNC_START = 1
 };
+
+/* One element of a tensor, compared with a constant by the tensor's dtype. */
+typedef struct simpler_predicate { /* frozen */
+  const simpler_tensor
+      *tensor; /* its memory exists; the task waits for the writers of the element, also in a manual scope */
+  uint64_t index[SIMPLER_RANK_MAX];
+  simpler_compare compare;
+  uint32_t reserved; /* 0 */
+  uint64_t constant; /* a scalar word as simpler_orch_read_scalar makes it */
+} simpler_predicate;
 
 /* One task for cores of this chip. Which kernels are set gives the shape: only `aic` or only `aiv0`: one kernel on one
  * core; several: a MIX task on the cores of one cluster; none: a task that only carries dependencies. Everything is
@@ -244,11 +366,14 @@ typedef struct simpler_kernel_task {
   const uint64_t *scalars;
   const simpler_task_id *after; /* tasks that must have ended before this one starts, beside the inferred ones */
   const char *label;            /* for errors and traces; may be NULL */
+  const simpler_predicate
+      *predicate; /* NULL: always runs. Looked at when the task is ready: if it does not hold, the kernels
+                                         are not called, OUTPUT tensors read as zero, and the task counts as done */
 } simpler_kernel_task;
 #define SIMPLER_KERNEL_TASK_INIT                                                                                           \
   {                                                                                                                        \
     sizeof(simpler_kernel_task), SIMPLER_NO_KERNEL, SIMPLER_NO_KERNEL, SIMPLER_NO_KERNEL, 1, 0, 0, 0, 0, NULL, NULL, NULL, \
-        NULL                                                                                                               \
+        NULL, NULL                                                                                                         \
   }
 
 typedef uint32_t simpler_scope_mode;
@@ -269,6 +394,9 @@ typedef struct simpler_orch_services {
   void (*log)(simpler_orch *orch, simpler_log_level level, const char *text);
   uint32_t (*cluster_count)(simpler_orch *orch);
   uint32_t (*core_count)(simpler_orch *orch, simpler_core_type type);
+  simpler_status (*read_scalar)(simpler_orch *orch, const simpler_tensor *tensor, const uint64_t *index, uint64_t *word);
+  simpler_status (*write_scalar)(simpler_orch *orch, const simpler_tensor *tensor, const uint64_t *index, uint64_t word);
+  simpler_status (*alloc_filled)(simpler_orch *orch, simpler_tensor *tensor, uint64_t word);
 } simpler_orch_services;
 
 struct simpler_orch {
@@ -293,6 +421,24 @@ static inline simpler_status simpler_orch_scope_end(simpler_orch *o) { return o-
  * lives until the enclosing scope ends. */
 static inline simpler_status simpler_orch_alloc(simpler_orch *o, simpler_tensor *tensor) {
   return o->services->alloc(o, tensor);
+}
+/* The same, every element set to `word` (as simpler_orch_write_scalar takes it). */
+static inline simpler_status simpler_orch_alloc_filled(simpler_orch *o, simpler_tensor *tensor, uint64_t word) {
+  return o->services->alloc_filled(o, tensor, word);
+}
+/* Reads the element at `index` (one number per dimension) as a scalar word: integers and bool sign- or zero-extended to 64
+ * bits, float64 by its bits, every other floating-point dtype as a float in the low 32 bits. Waits until every task
+ * submitted so far that writes the element has ended; a failed one fails the call. */
+static inline simpler_status simpler_orch_read_scalar(simpler_orch *o, const simpler_tensor *tensor, const uint64_t *index,
+                                                      uint64_t *word) {
+  return o->services->read_scalar(o, tensor, index, word);
+}
+/* Writes such a word: integers are cut to the dtype, floating-point numbers rounded to it (to nearest, ties to even; beyond the
+ * range: infinity, or NaN where there is none). Waits until every task submitted so far that writes or reads the element
+ * has ended. */
+static inline simpler_status simpler_orch_write_scalar(simpler_orch *o, const simpler_tensor *tensor, const uint64_t *index,
+                                                       uint64_t word) {
+  return o->services->write_scalar(o, tensor, index, word);
 }
 /* Fails the run with ORCHESTRATION_FAILED, `code` and `text` (copied). Returns that status, to be returned. */
 static inline simpler_status simpler_orch_fail(simpler_orch *o, int32_t code, const char *text) {

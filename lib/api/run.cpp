@@ -52,6 +52,7 @@ RunRequest make_request(const std::shared_ptr<Worker> &worker, const simpler_tas
       request.label = std::string(known_options.label, strnlen(known_options.label, kLabelBytesMax));
     request.window = known_options.window;
     request.heap_bytes = known_options.heap_bytes;
+    request.seed = known_options.seed;
     if (request.window != 0 && (request.window < 4 || (request.window & (request.window - 1)) != 0))
       throw_error(SIMPLER_INVALID_ARGUMENT, "options.window is {}; allowed are powers of two from 4 to {}, or 0",
                   request.window, worker->config().window);

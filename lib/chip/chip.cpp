@@ -43,9 +43,10 @@ T check_range(const char *name, T value, T fallback, T min, T max) {
 // The configuration with every default filled in. Throws INVALID_ARGUMENT naming the field.
 control::ChipConfig complete_config(control::ChipConfig config, const Geometry &geometry) {
   config.clusters = geometry.clusters();
-  // More carriers than cores have nothing to do.
-  config.carriers = config.carriers == 0 ? std::min(usable_cpus(), geometry.cores())
-                                         : check_range("carriers", config.carriers, 0u, 1u, geometry.cores());
+  // In seeded mode the orchestrator thread does everything. More carriers than cores have nothing to do.
+  config.carriers = config.is_seeded       ? 0
+                    : config.carriers == 0 ? std::min(usable_cpus(), geometry.cores())
+                                           : check_range("carriers", config.carriers, 0u, 1u, geometry.cores());
   config.callable_capacity =
       check_range("callable_capacity", config.callable_capacity, kCallablesDefault, 1u, kCallablesMax);
   config.window = std::bit_ceil(check_range("window", config.window, kWindowDefault, kWindowMin, kWindowMax));
@@ -65,17 +66,21 @@ class Chip::Impl {
         registers_(geometry_.cores()),
         outbox_(link, config_.log_level),
         callables_(config_.callable_capacity),
-        scheduler_({config_.chip, config_.carriers + 1, config_.window}, geometry_, registers_, outbox_),
+        scheduler_({config_.chip, config_.carriers + 1, geometry_.cores(), config_.window, Signals(gm)}, geometry_,
+                   registers_, outbox_),
         engine_(engine_options()) {
     start_cores(registers_, geometry_, [this](uint32_t i) { step_core(registers_[i], geometry_.core(i)); });
-    carriers_ = std::make_unique<CarrierPool>(config_.carriers,
+    carriers_ = std::make_unique<CarrierPool>(config_.carriers, config_.carriers + geometry_.cores(),
                                               CarrierWork{[this](uint32_t worker, const std::function<void()> &found) {
                                                             return scheduler_.run_some(worker, UINT64_MAX, &found);
                                                           },
-                                                          [this] { return scheduler_.has_work(); }});
-    scheduler_.attach(engine_, *carriers_);
+                                                          [this] { return scheduler_.has_work(); }},
+                                              reserve_);
+    scheduler_.attach(engine_, *carriers_, reserve_);
+    carriers_->start();
     orchestrator_ = std::make_unique<Orchestrator>(OrchestratorOptions{config_.chip, config_.window, config_.heap_bytes},
-                                                   link, gm, geometry_, callables_, engine_, scheduler_, outbox_);
+                                                   link, gm.first(gm.size() - Signals::kPageBytes), geometry_, callables_,
+                                                   engine_, scheduler_, outbox_);
   }
   ~Impl() { stop(); }
   Impl(const Impl &) = delete;
@@ -90,6 +95,7 @@ class Chip::Impl {
     // The orchestrator first: it waits for the tasks of its run, which need the carriers.
     orchestrator_->stop();
     carriers_->stop();
+    reserve_.stop();
     stop_cores(registers_, [this](uint32_t i) { step_core(registers_[i], geometry_.core(i)); });
   }
 
@@ -111,6 +117,7 @@ class Chip::Impl {
   HeapMemory heap_;
   Scheduler scheduler_;
   graph::Engine engine_;
+  ThreadReserve reserve_;
   std::unique_ptr<CarrierPool> carriers_;
   std::unique_ptr<Orchestrator> orchestrator_;
   bool is_stopped_ = false;

@@ -1,5 +1,6 @@
 #include "chip/graph_builder.h"
 
+#include <bit>
 #include <cstring>
 
 #include "chip/task_payload.h"
@@ -12,6 +13,9 @@ namespace {
 constexpr size_t kLabelBytesMax = 255;
 constexpr const char *kSubmit = "simpler_orch_submit";
 constexpr const char *kAlloc = "simpler_orch_alloc";
+constexpr const char *kAllocFilled = "simpler_orch_alloc_filled";
+constexpr const char *kReadScalar = "simpler_orch_read_scalar";
+constexpr const char *kWriteScalar = "simpler_orch_write_scalar";
 constexpr const char *kScopeBegin = "simpler_orch_scope_begin";
 constexpr const char *kScopeEnd = "simpler_orch_scope_end";
 constexpr const char *kPositions[] = {"aic", "aiv0", "aiv1"};
@@ -28,6 +32,17 @@ void copy_view(simpler_tensor &to, const simpler_tensor &from) {
     to.shape[i] = from.shape[i];
     to.strides[i] = from.strides[i];
   }
+}
+
+// The byte, or bytes, of one element as a view.
+simpler_tensor element_view(const simpler_tensor &tensor, const ElementPlace &place) {
+  simpler_tensor view = tensor;
+  if (simpler_dtype_bits(view.dtype) < 8) view.dtype = SIMPLER_DTYPE_UINT8;
+  view.data = place.byte;
+  view.rank = 1;
+  view.shape[0] = 1;
+  view.strides[0] = 1;
+  return view;
 }
 
 // Trailing fields that only a newer caller knows must be zero.
@@ -47,7 +62,7 @@ const simpler_orch_services GraphBuilder::kServices = {
     },
     [](simpler_orch *orch, simpler_scope_mode mode) { return builder_of(orch).scope_begin(mode); },
     [](simpler_orch *orch) { return builder_of(orch).scope_end(); },
-    [](simpler_orch *orch, simpler_tensor *tensor) { return builder_of(orch).alloc(tensor); },
+    [](simpler_orch *orch, simpler_tensor *tensor) { return builder_of(orch).allocate(kAlloc, tensor); },
     [](simpler_orch *orch, int32_t code, const char *text) -> simpler_status {
       GraphBuilder &builder = builder_of(orch);
       if (builder.status_ != SIMPLER_OK) return builder.status_;
@@ -74,6 +89,13 @@ const simpler_orch_services GraphBuilder::kServices = {
       const bool exists = type == SIMPLER_CORE_AIC || type == SIMPLER_CORE_AIV;
       return exists ? builder_of(orch).geometry_.cores(type) : 0;
     },
+    [](simpler_orch *orch, const simpler_tensor *tensor, const uint64_t *index, uint64_t *word) {
+      return builder_of(orch).read_scalar(tensor, index, word);
+    },
+    [](simpler_orch *orch, const simpler_tensor *tensor, const uint64_t *index, uint64_t word) {
+      return builder_of(orch).write_scalar(tensor, index, word);
+    },
+    [](simpler_orch *orch, simpler_tensor *tensor, uint64_t word) { return builder_of(orch).alloc_filled(tensor, word); },
 };
 
 GraphBuilder::GraphBuilder(const Geometry &geometry, graph::Engine &engine, Scheduler &scheduler, Outbox &outbox)
@@ -93,6 +115,13 @@ void GraphBuilder::end_run() {
   callable_ = nullptr;
   last_kernel_ = nullptr;
   status_ = SIMPLER_CLOSED;
+}
+
+bool GraphBuilder::is_open() {
+  if (status_ != SIMPLER_OK) return false;
+  if (scheduler_.failure().has_failed()) [[unlikely]]
+    status_ = scheduler_.failure().error().code;
+  return status_ == SIMPLER_OK;
 }
 
 // ---- errors ---------------------------------------------------------------------------------------------------------
@@ -132,8 +161,9 @@ simpler_status GraphBuilder::check(const simpler_kernel_task &task) {
   if (task.struct_size > sizeof(task) && has_unknown_fields(task))
     return refuse(SIMPLER_NOT_SUPPORTED, kSubmit, "task has fields beyond byte {} that this chip does not know",
                   sizeof(task));
-  if (task.flags != 0)
-    return refuse(SIMPLER_NOT_SUPPORTED, kSubmit, "task->flags is {:#x}: no flag is supported yet", task.flags);
+  if ((task.flags & ~uint32_t{SIMPLER_TASK_SYNC_START}) != 0)
+    return refuse(SIMPLER_NOT_SUPPORTED, kSubmit, "task->flags is {:#x}; only SIMPLER_TASK_SYNC_START (1) exists",
+                  task.flags);
   if (task.block_count == 0)
     return refuse(SIMPLER_INVALID_ARGUMENT, kSubmit, "task->block_count is 0, at least 1 is needed");
   if (task.tensor_count > SIMPLER_TENSORS_MAX)
@@ -167,12 +197,58 @@ simpler_status GraphBuilder::find_kernels(const simpler_kernel_task &task, TaskP
       return refuse(SIMPLER_INVALID_ARGUMENT, kSubmit, "task->{}: kernel {} (\"{}\") is for {} cores", kPositions[position],
                     kernel->id, kernel->name, core_type_name(kernel->core_type));
     last_kernel_ = header.kernels[position] = kernel;
-    header.shape = static_cast<uint16_t>(header.shape | (1u << position));
+    header.shape = static_cast<uint8_t>(header.shape | (1u << position));
   }
-  if ((header.shape & (header.shape - 1)) != 0)
-    return refuse(SIMPLER_NOT_SUPPORTED, kSubmit,
-                  "task has kernels for several cores (aic {}, aiv0 {}, aiv1 {}): MIX tasks are not supported yet", task.aic,
-                  task.aiv0, task.aiv1);
+  return SIMPLER_OK;
+}
+
+simpler_status GraphBuilder::check_shape(const simpler_kernel_task &task, TaskPayload &header) {
+  header.block_count = task.block_count;
+  header.flags = 0;
+  if (header.shape == 0) {
+    if (task.block_count != 1 || task.flags != 0)
+      return refuse(
+          SIMPLER_INVALID_ARGUMENT, kSubmit,
+          "task has no kernel, but block_count {} and flags {:#x}: a task that only carries dependencies has 1 and 0",
+          task.block_count, task.flags);
+    return SIMPLER_OK;
+  }
+  const bool is_mix = (header.shape & (header.shape - 1)) != 0;
+  if (is_mix || task.block_count > 1) header.flags |= TaskPayload::kSeveralCalls;
+  // A kernel alone starts together with itself.
+  if ((task.flags & SIMPLER_TASK_SYNC_START) == 0 || task.block_count == 1) return SIMPLER_OK;
+  header.flags |= TaskPayload::kSyncStart;
+  const uint32_t units = scheduler_.units(header.shape);
+  if (task.block_count > units)
+    return refuse(
+        SIMPLER_UNSATISFIABLE, kSubmit,
+        "task->block_count is {} with SIMPLER_TASK_SYNC_START: all blocks must be on {} at once, and this chip has {}",
+        task.block_count,
+        is_mix                     ? "clusters"
+        : (header.shape & 1u) != 0 ? "AIC cores"
+                                   : "AIV cores",
+        units);
+  return SIMPLER_OK;
+}
+
+simpler_status GraphBuilder::check_predicate(const simpler_kernel_task &task, TaskPayload &header) {
+  const simpler_predicate &predicate = *task.predicate;
+  if (predicate.tensor == nullptr) return refuse(SIMPLER_INVALID_ARGUMENT, kSubmit, "task->predicate->tensor is NULL");
+  if (!is_sound_view(*predicate.tensor, SIMPLER_TAG_INPUT))
+    return refuse(SIMPLER_INVALID_ARGUMENT, kSubmit, "task->predicate->tensor: {}",
+                  explain_view(*predicate.tensor, SIMPLER_TAG_INPUT));
+  if (!is_comparison(predicate.compare))
+    return refuse(SIMPLER_INVALID_ARGUMENT, kSubmit, "task->predicate->compare is {}; 1 to 6 exist", predicate.compare);
+  if (predicate.reserved != 0)
+    return refuse(SIMPLER_INVALID_ARGUMENT, kSubmit, "task->predicate->reserved is {}, must be 0", predicate.reserved);
+  if (!locate_element(*predicate.tensor, predicate.index, predicate_.element))
+    return refuse(SIMPLER_INVALID_ARGUMENT, kSubmit, "task->predicate: {}",
+                  explain_index(*predicate.tensor, predicate.index));
+  predicate_.dtype = predicate.tensor->dtype;
+  predicate_.compare = predicate.compare;
+  predicate_.constant = predicate.constant;
+  predicate_element_ = element_view(*predicate.tensor, predicate_.element);
+  header.flags |= TaskPayload::kPredicated;
   return SIMPLER_OK;
 }
 
@@ -201,17 +277,21 @@ void GraphBuilder::fill(graph::TaskSlot &slot, const simpler_kernel_task &task, 
                         size_t label_bytes) {
   auto *payload = new (slot.payload) TaskPayload(header);
   auto *at = reinterpret_cast<std::byte *>(payload + 1);
-  if (task.block_count > 1) {
+  if (header.has_several_calls()) {
     auto *spmd = new (at) SpmdState;
-    spmd->blocks_left.store(task.block_count, std::memory_order_relaxed);  // published with the task
+    const auto parts = static_cast<uint32_t>(std::popcount(header.shape));
+    spmd->calls_left.store(task.block_count * parts, std::memory_order_relaxed);  // published with the task
     at += sizeof(SpmdState);
+  }
+  if ((header.flags & TaskPayload::kPredicated) != 0) {
+    new (at) Predicate(predicate_);
+    at += sizeof(Predicate);
   }
   auto *tensors = reinterpret_cast<simpler_tensor *>(at);
   at += sizeof(simpler_tensor) * task.tensor_count;
   auto *scalars = reinterpret_cast<uint64_t *>(at);
   at += sizeof(uint64_t) * task.scalar_count;
   payload->args = {tensors, scalars, task.tensor_count, task.scalar_count};
-  payload->block_count = task.block_count;
   payload->ordinal = ordinal_++;
   payload->zero_count = 0;
   payload->label_offset = 0;
@@ -247,20 +327,23 @@ simpler_status GraphBuilder::submit(const simpler_kernel_task *task, simpler_tas
 }
 
 simpler_status GraphBuilder::try_submit(const simpler_kernel_task *task, simpler_task_id *id) {
-  if (status_ != SIMPLER_OK) return status_;
+  if (!is_open()) return status_;
   graph::TaskSlot *slot = nullptr;
   const char *what = nullptr;  // argument at work, for errors of the engine
   uint32_t index = 0;
   try {
     if (task == nullptr) return refuse(SIMPLER_INVALID_ARGUMENT, kSubmit, "task is NULL");
     TaskPayload header;
-    if (check(*task) != SIMPLER_OK || find_kernels(*task, header) != SIMPLER_OK || check_tensors(*task) != SIMPLER_OK)
+    if (check(*task) != SIMPLER_OK || find_kernels(*task, header) != SIMPLER_OK ||
+        check_shape(*task, header) != SIMPLER_OK || check_tensors(*task) != SIMPLER_OK)
       return status_;
+    if (task->predicate != nullptr && check_predicate(*task, header) != SIMPLER_OK) return status_;
 
     const size_t label_bytes = task->label != nullptr ? strnlen(task->label, kLabelBytesMax) : 0;
-    const size_t bytes = sizeof(TaskPayload) + (task->block_count > 1 ? sizeof(SpmdState) : 0) +
-                         sizeof(simpler_tensor) * task->tensor_count + sizeof(uint64_t) * task->scalar_count +
-                         sizeof(ZeroRange) * output_bytes_.size() + (label_bytes != 0 ? label_bytes + 1 : 0);
+    const size_t bytes = sizeof(TaskPayload) + (header.has_several_calls() ? sizeof(SpmdState) : 0) +
+                         (task->predicate != nullptr ? sizeof(Predicate) : 0) + sizeof(simpler_tensor) * task->tensor_count +
+                         sizeof(uint64_t) * task->scalar_count + sizeof(ZeroRange) * output_bytes_.size() +
+                         (label_bytes != 0 ? label_bytes + 1 : 0);
     if (output_blocks_.size() < output_bytes_.size()) output_blocks_.resize(output_bytes_.size());
     slot = engine_.open(bytes, output_bytes_, output_blocks_.data());
     if (slot == nullptr) return refuse(SIMPLER_CANCELLED, kSubmit, "the run was cancelled");
@@ -269,6 +352,10 @@ simpler_status GraphBuilder::try_submit(const simpler_kernel_task *task, simpler
     what = "task->tensors";
     for (index = 0; index < task->tensor_count; index++)
       engine_.access(*slot, payload.args.tensors[index], task->tensors[index].tag);
+    if (task->predicate != nullptr) {
+      what = "task->predicate";
+      engine_.access_in_any_scope(*slot, predicate_element_);
+    }
     what = "task->after";
     for (index = 0; index < task->after_count; index++) engine_.after(*slot, task->after[index]);
     if (id != nullptr) *id = slot->id;
@@ -287,7 +374,7 @@ simpler_status GraphBuilder::try_submit(const simpler_kernel_task *task, simpler
 // ---- the other calls ------------------------------------------------------------------------------------------------
 
 simpler_status GraphBuilder::scope_begin(simpler_scope_mode mode) {
-  if (status_ != SIMPLER_OK) return status_;
+  if (!is_open()) return status_;
   try {
     if (mode != SIMPLER_SCOPE_AUTO && mode != SIMPLER_SCOPE_MANUAL)
       return refuse(SIMPLER_INVALID_ARGUMENT, kScopeBegin, "mode is {}; 0 (AUTO) and 1 (MANUAL) exist", mode);
@@ -301,7 +388,7 @@ simpler_status GraphBuilder::scope_begin(simpler_scope_mode mode) {
 }
 
 simpler_status GraphBuilder::scope_end() {
-  if (status_ != SIMPLER_OK) return status_;
+  if (!is_open()) return status_;
   try {
     // The outermost scope is the run's own.
     if (engine_.scope_depth() <= 1)
@@ -313,23 +400,75 @@ simpler_status GraphBuilder::scope_end() {
   }
 }
 
-simpler_status GraphBuilder::alloc(simpler_tensor *tensor) {
-  if (status_ != SIMPLER_OK) return status_;
+simpler_status GraphBuilder::allocate(const char *function, simpler_tensor *tensor) {
+  if (!is_open()) return status_;
   try {
-    if (tensor == nullptr) return refuse(SIMPLER_INVALID_ARGUMENT, kAlloc, "tensor is NULL");
+    if (tensor == nullptr) return refuse(SIMPLER_INVALID_ARGUMENT, function, "tensor is NULL");
     uint64_t bytes = 0;
     if (!is_sound_output(*tensor, &bytes))
-      return refuse(SIMPLER_INVALID_ARGUMENT, kAlloc, "tensor: {}", explain_output(*tensor));
+      return refuse(SIMPLER_INVALID_ARGUMENT, function, "tensor: {}", explain_output(*tensor));
     if (bytes == 0) return SIMPLER_OK;  // an empty view needs no memory
     graph::TaskId owner = 0;
     const graph::HeapBlock block = engine_.allocate(bytes, &owner);
-    if (block.data == nullptr) return refuse(SIMPLER_CANCELLED, kAlloc, "the run was cancelled");
+    if (block.data == nullptr) return refuse(SIMPLER_CANCELLED, function, "the run was cancelled");
     tensor->data = tensor->allocation = block.data;
     tensor->allocation_bytes = bytes;
     tensor->owner = owner;
     return SIMPLER_OK;
   } catch (...) {
-    return fail_by_exception(kAlloc, nullptr, 0);
+    return fail_by_exception(function, nullptr, 0);
+  }
+}
+
+simpler_status GraphBuilder::alloc_filled(simpler_tensor *tensor, uint64_t word) {
+  if (allocate(kAllocFilled, tensor) != SIMPLER_OK) return status_;
+  if (tensor->allocation_bytes == 0 || word == 0) return SIMPLER_OK;
+  const uint64_t elements = simpler_tensor_elements(tensor);
+  const uint32_t bits = simpler_dtype_bits(tensor->dtype);
+  auto *bytes = static_cast<std::byte *>(tensor->data);
+  for (uint64_t i = 0; i < elements; i++) store_element({bytes + i * bits / 8, i * bits % 8 != 0}, tensor->dtype, word);
+  return SIMPLER_OK;
+}
+
+// ---- scalars of tensors ---------------------------------------------------------------------------------------------
+
+simpler_status GraphBuilder::await_element(const char *function, const simpler_tensor *tensor, const uint64_t *index,
+                                           bool writes, ElementPlace &place) {
+  if (tensor == nullptr) return refuse(SIMPLER_INVALID_ARGUMENT, function, "tensor is NULL");
+  if (index == nullptr) return refuse(SIMPLER_INVALID_ARGUMENT, function, "index is NULL");
+  const simpler_tag tag = writes ? SIMPLER_TAG_INOUT : SIMPLER_TAG_INPUT;
+  if (!is_sound_view(*tensor, tag))
+    return refuse(SIMPLER_INVALID_ARGUMENT, function, "tensor: {}", explain_view(*tensor, tag));
+  if (!locate_element(*tensor, index, place))
+    return refuse(SIMPLER_INVALID_ARGUMENT, function, "{}", explain_index(*tensor, index));
+  if (engine_.await(element_view(*tensor, place), writes)) return SIMPLER_OK;
+  if (!is_open()) return status_;
+  return refuse(SIMPLER_CANCELLED, function, "the run was cancelled");
+}
+
+simpler_status GraphBuilder::read_scalar(const simpler_tensor *tensor, const uint64_t *index, uint64_t *word) {
+  if (word != nullptr) *word = 0;
+  if (!is_open()) return status_;
+  try {
+    if (word == nullptr) return refuse(SIMPLER_INVALID_ARGUMENT, kReadScalar, "word is NULL");
+    ElementPlace place;
+    if (await_element(kReadScalar, tensor, index, false, place) != SIMPLER_OK) return status_;
+    *word = load_element(place, tensor->dtype);
+    return SIMPLER_OK;
+  } catch (...) {
+    return fail_by_exception(kReadScalar, nullptr, 0);
+  }
+}
+
+simpler_status GraphBuilder::write_scalar(const simpler_tensor *tensor, const uint64_t *index, uint64_t word) {
+  if (!is_open()) return status_;
+  try {
+    ElementPlace place;
+    if (await_element(kWriteScalar, tensor, index, true, place) != SIMPLER_OK) return status_;
+    store_element(place, tensor->dtype, word);
+    return SIMPLER_OK;
+  } catch (...) {
+    return fail_by_exception(kWriteScalar, nullptr, 0);
   }
 }
 

@@ -96,7 +96,7 @@ control::CompletionRecord Orchestrator::execute(const control::RunRecord &record
     error.callable = callable->name();
     const graph::RunLimits limits = check_limits(record);
     check_arguments(record);
-    scheduler_.failure().reset();
+    scheduler_.begin_run(record.seed);
     engine_.begin_run(limits);
     if (stopping_.load(std::memory_order_seq_cst)) engine_.stop();  // begin_run has opened admission again
     engine_.scope_begin(graph::ScopeMode::kAuto);

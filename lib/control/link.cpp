@@ -110,6 +110,7 @@ namespace {
 struct RunFixed {
   uint64_t run;
   uint64_t heap_bytes;
+  uint64_t seed;
   uint32_t cid;
   uint32_t generation;
   uint32_t window;
@@ -206,7 +207,7 @@ std::vector<std::byte> encode(const RunRecord &record) {
   const size_t label_bytes = cut(record.label, kNameBytesMax);
   Writer writer(sizeof(RunFixed) + record.tensors.size() * (sizeof(TensorFixed) + 32) + record.scalars.size() * 8 +
                 label_bytes);
-  writer.put(RunFixed{record.run, record.heap_bytes, record.cid, record.generation, record.window,
+  writer.put(RunFixed{record.run, record.heap_bytes, record.seed, record.cid, record.generation, record.window,
                       static_cast<uint32_t>(record.tensors.size()), static_cast<uint32_t>(record.scalars.size()),
                       static_cast<uint32_t>(label_bytes)});
   for (const TensorRecord &tensor : record.tensors) {
@@ -230,6 +231,7 @@ RunRecord decode_run(std::span<const std::byte> body) {
   record.generation = fixed.generation;
   record.window = fixed.window;
   record.heap_bytes = fixed.heap_bytes;
+  record.seed = fixed.seed;
   record.tensors.resize(reader.count(fixed.tensor_count, SIMPLER_TENSORS_MAX, "tensors"));
   for (TensorRecord &tensor : record.tensors) {
     const auto t = reader.get<TensorFixed>();

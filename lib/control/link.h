@@ -124,6 +124,7 @@ struct RunRecord {  // host -> chip: execute a callable
   uint32_t generation = 0;
   uint32_t window = 0;      // 0: the chip's
   uint64_t heap_bytes = 0;  // 0: the chip's
+  uint64_t seed = 0;        // of the order of execution; 0: none
   std::vector<TensorRecord> tensors;
   std::vector<uint64_t> scalars;
   std::string label;

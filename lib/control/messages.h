@@ -36,6 +36,7 @@ struct ChipConfig {
   uint64_t gm_bytes = 0;
   uint64_t link_bytes = 0;
   simpler_log_level log_level = SIMPLER_LOG_WARNING;
+  bool is_seeded = false;  // runs come with seeds; chips in-process only, hence not in the message
 };
 
 struct ImageRange {  // in the image descriptor or span that comes with the manifest

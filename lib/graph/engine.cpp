@@ -398,11 +398,16 @@ inline void Engine::depend(TaskSlot &task, TaskId producer_id) {
     task.poisoned.store(true, std::memory_order_relaxed);
 }
 
-void Engine::hold(TaskSlot &task, TaskId owner_id) {
-  TaskSlot *owner = find(owner_id);
+// The task that owns memory of an open scope.
+TaskSlot &Engine::find_owner(TaskId id) const {
+  TaskSlot *owner = find(id);
   if (owner == nullptr || !owner->scope_open)
-    throw_error(SIMPLER_INVALID_ARGUMENT, "a tensor of task {} is used after the scope that it was made in has ended",
-                owner_id);
+    throw_error(SIMPLER_INVALID_ARGUMENT, "a tensor of task {} is used after the scope that it was made in has ended", id);
+  return *owner;
+}
+
+void Engine::hold(TaskSlot &task, TaskId owner_id) {
+  TaskSlot *owner = &find_owner(owner_id);
   if (owner == &task || owner->last_holder == task.id) return;
   owner->last_holder = task.id;
   // relaxed: the scope's own reference keeps it above 0 meanwhile.
@@ -436,6 +441,32 @@ void Engine::access(TaskSlot &task, const simpler_tensor &view, simpler_tag tag)
     map_.read(region, task.id, depend_on);
   else
     map_.write(region, task.id, depend_on);
+}
+
+void Engine::access_in_any_scope(TaskSlot &task, const simpler_tensor &view) {
+  if (view.owner != 0) hold(task, view.owner);
+  Region region;
+  if (region_of(view, region)) map_.read(region, task.id, [this, &task](TaskId producer) { depend(task, producer); });
+}
+
+bool Engine::await(const simpler_tensor &view, bool readers) {
+  if (view.owner != 0) find_owner(view.owner);
+  Region region;
+  if (!region_of(view, region)) return true;
+  awaited_tasks_.clear();
+  map_.visit(region, readers, [this](TaskId task) { awaited_tasks_.push_back(task); });
+  bool ended_well = true;
+  for (const TaskId id : awaited_tasks_) {
+    TaskSlot *slot = find(id);
+    if (slot == nullptr) {
+      ended_well = ended_well && !has_failed(id);
+      continue;
+    }
+    wait_on(*slot, [this, slot] { return has_ended(*slot) || stopped_.load(std::memory_order_seq_cst); });
+    if (!has_ended(*slot)) return false;
+    ended_well = ended_well && slot->outcome.load(std::memory_order_relaxed) == Outcome::kDone;  // has_ended acquired it
+  }
+  return ended_well;
 }
 
 void Engine::after(TaskSlot &task, TaskId producer) {

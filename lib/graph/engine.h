@@ -112,6 +112,11 @@ class Engine {
   // The task uses `view` (checked by the caller; outputs after their memory is set). Keeps the memory of view.owner alive
   // until the task retires. Throws INVALID_ARGUMENT when that owner's scope has ended.
   void access(TaskSlot &task, const simpler_tensor &view, simpler_tag tag);
+  // As access with INPUT, but waits for the writers also in a manual scope.
+  void access_in_any_scope(TaskSlot &task, const simpler_tensor &view);
+  // Waits until every task submitted so far that writes a byte of the view, or also reads one if `readers`, has ended. False when
+  // one of them did not end well, or the run was stopped. Throws as access.
+  bool await(const simpler_tensor &view, bool readers);
   // The task waits for another one; one that has ended, or is of an earlier run, is satisfied. Throws INVALID_ARGUMENT when there
   // never was such a task.
   void after(TaskSlot &task, TaskId producer);
@@ -170,6 +175,7 @@ class Engine {
   uint64_t check_outputs(uint32_t depth, std::span<const uint64_t> output_bytes) const;
   void hand_out(Ring &ring, TaskSlot &slot, uint64_t heap_bytes, std::span<const uint64_t> output_bytes, HeapBlock *outputs);
   void depend(TaskSlot &task, TaskId producer);
+  TaskSlot &find_owner(TaskId owner) const;
   void hold(TaskSlot &task, TaskId owner);
   Edge *new_edge(TaskSlot &task);
   PoolEdge *pool_edge(TaskSlot &task);
@@ -189,6 +195,7 @@ class Engine {
   TensorMap map_;
   PoolEdge *free_edges_ = nullptr;
   std::vector<std::unique_ptr<PoolEdge[]>> edge_blocks_;
+  std::vector<TaskId> awaited_tasks_;  // scratch of await
   // Tasks of this run that did not end well and may have left their slots: whoever comes to depend on them is skipped, too.
   std::unordered_set<TaskId> failed_tasks_;
   PollBudget budget_;

@@ -43,6 +43,9 @@ class TensorMap {
   // `task` writes the region: waits for writers and readers; becomes the writer.
   template <class Depend>
   void write(const Region &region, TaskId task, Depend depend);
+  // Calls depend(id) for each task that writes the region, and for those that read it if `readers`; changes nothing.
+  template <class Depend>
+  void visit(const Region &region, bool readers, Depend depend);
   // `task` owns fresh memory: nothing to wait for; what stood here belonged to memory that has been reclaimed.
   void write_fresh(const Region &region, TaskId task);
   // In a manual scope: `task` is remembered as reader or writer beside what is there, and waits for nothing.
@@ -235,6 +238,14 @@ void TensorMap::wait_for_readers(const Entry &entry, Depend &depend) {
     if (reader != 0) depend(reader);
   }
   if (entry.extra != nullptr) for_each_task(entry.extra->readers, depend);
+}
+
+template <class Depend>
+void TensorMap::visit(const Region &region, bool readers, Depend depend) {
+  for_each_conflict(region, [&](Index index) {
+    wait_for_writers(entries_[index], depend);
+    if (readers) wait_for_readers(entries_[index], depend);
+  });
 }
 
 template <class Depend>

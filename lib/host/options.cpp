@@ -97,6 +97,11 @@ WorkerConfig check_options(const simpler_worker_options &options) {
                 kWindowMin, kWindowMax);
   config.heap_bytes = in_range("heap_bytes", options.heap_bytes, kHeapBytesDefault, kHeapBytesMin, kMemoryBytesMax);
   config.gm_bytes = in_range("gm_bytes", options.gm_bytes, kGmBytesDefault, kGmBytesMin, kMemoryBytesMax);
+  if (options.seed != 0 && !config.in_process)
+    throw_error(SIMPLER_INVALID_ARGUMENT,
+                "option seed is {} with isolation {} (process); a reproducible order needs isolation {} (in-process)",
+                options.seed, options.isolation, static_cast<unsigned>(SIMPLER_ISOLATION_IN_PROCESS));
+  config.seed = options.seed;
   config.start_limit_ns = options.start_limit_ns != 0 ? options.start_limit_ns : kStartLimitDefaultNs;
   config.close_limit_ns = options.close_limit_ns != 0 ? options.close_limit_ns : kCloseLimitDefaultNs;
   if (options.chip_path != nullptr) config.chip_path = options.chip_path;

@@ -17,6 +17,7 @@ struct WorkerConfig {
   uint32_t callable_capacity = 0;
   uint32_t window = 0;
   uint64_t heap_bytes = 0;
+  uint64_t seed = 0;  // 0: not seeded
   uint64_t gm_bytes = 0;
   uint64_t start_limit_ns = 0;
   uint64_t close_limit_ns = 0;

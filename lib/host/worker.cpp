@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/signals.h"
 
 namespace simpler::host {
 
@@ -38,7 +39,7 @@ std::shared_ptr<Worker> Worker::create(const WorkerConfig &config, std::unique_p
 
 void Worker::start() {
   const std::string path = config_.in_process ? std::string() : find_chip_executable(config_.chip_path);
-  gm_ = std::make_shared<SharedMemory>(SharedMemory::create("simpler-gm", config_.gm_bytes));
+  gm_ = std::make_shared<SharedMemory>(SharedMemory::create("simpler-gm", config_.gm_bytes + Signals::kPageBytes));
   registry_ = std::make_unique<Registry>(config_.callable_capacity, [this] { return live_ports(); });
   if (!config_.in_process) loop_ = std::make_unique<control::ControlLoop>();
   starting_.store(config_.chips, std::memory_order_relaxed);
@@ -71,9 +72,10 @@ void Worker::start_chip(uint32_t index, const std::string &path) {
   options.config.callable_capacity = config_.callable_capacity;
   options.config.window = config_.window;
   options.config.heap_bytes = config_.heap_bytes;
-  options.config.gm_bytes = config_.gm_bytes;
+  options.config.gm_bytes = config_.gm_bytes + Signals::kPageBytes;
   options.config.link_bytes = control::kLinkBytes;
   options.config.log_level = config_.log_level;
+  options.config.is_seeded = config_.seed != 0;
   options.link = slot.link;
   options.gm = gm_;
   options.on_ready = [this, index](const ErrorInfo &error, const control::ChipReady &ready) {
@@ -287,6 +289,16 @@ uint32_t Worker::pick_chip(int32_t wanted) const {
 
 namespace {
 
+// 0 when the worker is not seeded. splitmix64's last steps spread seeds and numbers that are close to each other.
+uint64_t seed_of(const WorkerConfig &config, const RunRequest &request, uint64_t run) {
+  if (config.seed == 0 || request.seed != 0) return request.seed;
+  uint64_t seed = config.seed + run * 0x9E3779B97F4A7C15u;
+  seed = (seed ^ (seed >> 30)) * 0xBF58476D1CE4E5B9u;
+  seed = (seed ^ (seed >> 27)) * 0x94D049BB133111EBu;
+  seed ^= seed >> 31;
+  return seed != 0 ? seed : 1;
+}
+
 void check_signature(const RunRequest &request) {
   const std::vector<simpler_parameter> &signature = request.callable->entry->signature;
   if (signature.empty()) return;
@@ -318,6 +330,9 @@ void check_signature(const RunRequest &request) {
 std::shared_ptr<Run> Worker::submit(const RunRequest &request) {
   const Lease lease(*this);
   check_signature(request);
+  if (request.seed != 0 && config_.seed == 0)
+    throw_error(SIMPLER_INVALID_ARGUMENT, "run option seed is {}; this worker was made without the option seed",
+                request.seed);
   if (request.window > config_.window)
     throw_error(SIMPLER_INVALID_ARGUMENT, "run option window is {}; this worker was made with {}", request.window,
                 config_.window);
@@ -360,6 +375,7 @@ std::shared_ptr<Run> Worker::submit(const RunRequest &request) {
     record.cid = run->callable->cid;
     record.generation = run->callable->generation;
     record.window = request.window;
+    record.seed = seed_of(config_, request, run->id);
     record.heap_bytes = request.heap_bytes;
     record.tensors = run->staging->place(gm_offset);
     record.scalars.assign(request.scalars.begin(), request.scalars.end());

@@ -59,6 +59,7 @@ struct RunRequest {
   std::span<const uint64_t> scalars;
   uint32_t window = 0;
   uint64_t heap_bytes = 0;
+  uint64_t seed = 0;
   std::string label;
 };
 

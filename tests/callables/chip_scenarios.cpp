@@ -351,11 +351,8 @@ int mistake(simpler_orch *orch, const simpler_args *args) {
       return simpler_orch_alloc(orch, nullptr);
     case kMistakeAllocTwice:
       return simpler_orch_alloc(orch, &view);
-    case kMistakeMix:
-      task.task.aic = kRecordAic;
-      break;
     case kMistakeFlags:
-      task.task.flags = 1;
+      task.task.flags = 2;
       break;
     case kMistakeReturn:
       return 17;

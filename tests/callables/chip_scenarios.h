@@ -58,7 +58,6 @@ enum Mistake : uint64_t {
   kMistakeUnclosedScope,
   kMistakeAllocNull,
   kMistakeAllocTwice,
-  kMistakeMix,
   kMistakeFlags,
   kMistakeReturn,
   kMistakeFail,

@@ -155,7 +155,7 @@ void claims_give_each_core_once_and_prefer_the_last_one(void **) {
   assert_int_equal(pool.claim(SIMPLER_CORE_AIV, *taken.begin()), kNoCore);
   assert_false(pool.has_free(SIMPLER_CORE_AIV));
   assert_true(pool.has_free(SIMPLER_CORE_AIC));
-  pool.release(*taken.rbegin());
+  (void)pool.release(*taken.rbegin());
   assert_int_equal(pool.claim(SIMPLER_CORE_AIV, *taken.rbegin()), *taken.rbegin());
 }
 
@@ -240,7 +240,9 @@ struct Tokens {
 
 void carriers_take_all_work_and_then_park(void **) {
   Tokens tokens;
-  CarrierPool pool(3, tokens.work());
+  ThreadReserve reserve;
+  CarrierPool pool(3, 3, tokens.work(), reserve);
+  pool.start();
   for (uint64_t round = 1; round <= 300; round++) {
     tokens.left += 5;
     pool.notify();
@@ -254,7 +256,9 @@ void carriers_take_all_work_and_then_park(void **) {
 void one_notification_brings_as_many_carriers_as_there_is_work(void **) {
   Tokens tokens;
   tokens.gather = 4;
-  CarrierPool pool(4, tokens.work());
+  ThreadReserve reserve;
+  CarrierPool pool(4, 4, tokens.work(), reserve);
+  pool.start();
   while (pool.parks() < 4) yield_cpu();
   tokens.left = 4;
   pool.notify();
@@ -263,7 +267,9 @@ void one_notification_brings_as_many_carriers_as_there_is_work(void **) {
 
 void one_piece_of_work_wakes_one_carrier(void **) {
   Tokens tokens;
-  CarrierPool pool(4, tokens.work());
+  ThreadReserve reserve;
+  CarrierPool pool(4, 4, tokens.work(), reserve);
+  pool.start();
   while (pool.parks() < 4) yield_cpu();
   tokens.left = 1;
   pool.notify();
@@ -274,7 +280,9 @@ void one_piece_of_work_wakes_one_carrier(void **) {
 void pool_that_is_stopped_joins_its_threads(void **) {
   Tokens tokens;
   for (int i = 0; i < 50; i++) {
-    CarrierPool pool(2, tokens.work());
+    ThreadReserve reserve;
+    CarrierPool pool(2, 2, tokens.work(), reserve);
+    pool.start();
     tokens.left += 1;
     pool.notify();
     pool.stop();

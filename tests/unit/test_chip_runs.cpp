@@ -18,6 +18,7 @@
 #include "base/cpu_budget.h"
 #include "base/error.h"
 #include "base/shared_memory.h"
+#include "base/signals.h"
 #include "chip/chip.h"
 #include "simpler/device.h"
 
@@ -64,7 +65,7 @@ class Host {
  public:
   explicit Host(const char *platform = "a2a3sim", uint32_t clusters = 0, uint32_t carriers = 2)
       : link_memory_(SharedMemory::create("link", control::kLinkBytes)),
-        gm_(SharedMemory::create("gm", kGmBytes)),
+        gm_(SharedMemory::create("gm", kGmBytes + Signals::kPageBytes)),
         link_(control::Link::create(link_memory_.data())) {
     config_.platform = platform;
     config_.clusters = clusters;
@@ -72,7 +73,7 @@ class Host {
     config_.callable_capacity = 8;
     config_.window = 1024;
     config_.heap_bytes = 1 << 20;
-    config_.gm_bytes = kGmBytes;
+    config_.gm_bytes = gm_.span().size();
     config_.link_bytes = control::kLinkBytes;
     chip_ = std::make_unique<Chip>(config_, link_, gm_.span());
   }
@@ -479,7 +480,6 @@ constexpr Expectation kExpectations[] = {
     {kMistakeUnclosedScope, SIMPLER_ORCHESTRATION_FAILED, "scope"},
     {kMistakeAllocNull, SIMPLER_INVALID_ARGUMENT, "simpler_orch_alloc: tensor is NULL"},
     {kMistakeAllocTwice, SIMPLER_INVALID_ARGUMENT, "memory already"},
-    {kMistakeMix, SIMPLER_NOT_SUPPORTED, "MIX"},
     {kMistakeFlags, SIMPLER_NOT_SUPPORTED, "flags"},
     {kMistakeReturn, SIMPLER_ORCHESTRATION_FAILED, "returned 17"},
     {kMistakeFail, SIMPLER_ORCHESTRATION_FAILED, "given up"},
