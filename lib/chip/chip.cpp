@@ -66,8 +66,8 @@ class Chip::Impl {
         registers_(geometry_.cores()),
         outbox_(link, config_.log_level),
         callables_(config_.callable_capacity),
-        scheduler_({config_.chip, config_.carriers + 1, geometry_.cores(), config_.window, Signals(gm)}, geometry_,
-                   registers_, outbox_),
+        scheduler_({config_.chip, config_.carriers + 1, geometry_.cores(), config_.window, config_.is_seeded, Signals(gm)},
+                   geometry_, registers_, outbox_),
         engine_(engine_options()) {
     start_cores(registers_, geometry_, [this](uint32_t i) { step_core(registers_[i], geometry_.core(i)); });
     carriers_ = std::make_unique<CarrierPool>(config_.carriers, config_.carriers + geometry_.cores(),

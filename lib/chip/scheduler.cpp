@@ -24,6 +24,7 @@ Scheduler::Scheduler(const SchedulerOptions &options, const Geometry &geometry, 
       workers_(options.workers + options.stand_ins),
       cores_(geometry),
       cohorts_(geometry, cores_),
+      seeded_(options.is_seeded ? std::make_unique<SeededOrder>(0) : nullptr),
       queue_(options.workers, options.workers + options.stand_ins, ring_capacity(options.window)) {
   for (uint32_t i = 0; i < geometry.cores(); i++) identities_.push_back(geometry.core(i));
   environment_.chip = options.chip;
@@ -35,7 +36,7 @@ Scheduler::Scheduler(const SchedulerOptions &options, const Geometry &geometry, 
 
 void Scheduler::begin_run(uint64_t seed) {
   failure_.reset();
-  seeded_ = seed != 0 ? std::make_unique<SeededOrder>(seed) : nullptr;
+  if (seeded_ != nullptr) *seeded_ = SeededOrder(seed);
 }
 
 Scheduler::Worker &Scheduler::worker_at(uint32_t worker) {

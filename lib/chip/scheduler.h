@@ -50,6 +50,7 @@ struct SchedulerOptions {
   uint32_t workers = 1;    // the orchestrator thread and carriers
   uint32_t stand_ins = 0;  // carriers that may come in addition
   uint32_t window = 0;
+  bool is_seeded = false;  // there are no carriers then
   Signals signals;
 };
 
@@ -62,7 +63,7 @@ class Scheduler {
     carriers_ = &carriers;
     reserve_ = &reserve;
   }
-  // Between runs. A seed other than 0: the next run is scheduled in the order that it says; the pool must have no carriers then.
+  // Between runs. In seeded mode the next run is scheduled in the order that the seed says.
   void begin_run(uint64_t seed);
   // Blocks that a task of this shape can have at once.
   uint32_t units(uint32_t shape) const { return cohorts_.available_units(shape); }
@@ -151,7 +152,7 @@ class Scheduler {
   CorePool cores_;
   CohortQueue cohorts_;
   DeferredTasks deferred_;
-  std::unique_ptr<SeededOrder> seeded_;  // in seeded mode; the orchestrator thread's
+  const std::unique_ptr<SeededOrder> seeded_;  // in seeded mode; what it points to is the orchestrator thread's
   ReadyQueue queue_;
   RunFailure failure_;
   alignas(64) std::mutex mutex_;  // guards the lists and SpmdState::next_block; nothing is locked under it

@@ -31,13 +31,24 @@ void record(const simpler_kernel_context *context, const simpler_args *args) {
 
 void nothing(const simpler_kernel_context *, const simpler_args *) {}
 
+// Set by an orchestration that has submitted everything: a failed run takes no more tasks.
+bool has_submitted_all;
+
+void await_all_submitted(const simpler_kernel_context *context) {
+  while (!__atomic_load_n(&has_submitted_all, __ATOMIC_ACQUIRE)) simpler_kernel_yield(context);
+}
+
 void fail_with_42(const simpler_kernel_context *context, const simpler_args *args) {
   if (args->scalar_count != 0 && args->scalars[0] != context->block_index) return;
+  await_all_submitted(context);
   simpler_kernel_fail(context, 42, "as asked for");
   simpler_kernel_fail(context, 43, "a second call does not count");
 }
 
-void throw_error(const simpler_kernel_context *, const simpler_args *) { throw std::runtime_error("thrown by a kernel"); }
+void throw_error(const simpler_kernel_context *context, const simpler_args *) {
+  await_all_submitted(context);
+  throw std::runtime_error("thrown by a kernel");
+}
 
 // Says that it runs (element 1), then waits until element 0 is set.
 void wait_for_word(const simpler_kernel_context *context, const simpler_args *args) {
@@ -212,13 +223,16 @@ void vector_example(simpler_orch *orch, const simpler_args *args) {
 
 // A failing task, two that depend on it, three that do not.
 void failing(simpler_orch *orch, const simpler_args *args, uint32_t kernel) {
+  __atomic_store_n(&has_submitted_all, false, __ATOMIC_RELEASE);
   Task(kernel, "the broken one").tensor(element(args, 0), SIMPLER_TAG_INOUT).submit(orch);
   Task(kCount).tensor(element(args, 0), SIMPLER_TAG_INOUT).submit(orch);
   Task(kCount).tensor(element(args, 0), SIMPLER_TAG_INOUT).submit(orch);
   for (uint64_t i = 1; i <= 3; i++) Task(kCount).tensor(element(args, i), SIMPLER_TAG_INOUT).submit(orch);
+  __atomic_store_n(&has_submitted_all, true, __ATOMIC_RELEASE);
 }
 
 void failing_block(simpler_orch *orch, const simpler_args *args) {
+  __atomic_store_n(&has_submitted_all, true, __ATOMIC_RELEASE);
   Task task(kFail);
   task.task.block_count = 10;
   task.scalar(args->scalars[1]).tensor(args->tensors[0], SIMPLER_TAG_INOUT).submit(orch);
