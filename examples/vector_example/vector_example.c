@@ -92,9 +92,10 @@ static simpler_callable *register_callable(example *e, simpler_callable_desc *de
   simpler_callable *callable;
   simpler_error *error = NULL;
   const double start = now_us();
-  desc->images = &image;
-  desc->image_count = 1;
-  if (!succeeded(simpler_worker_register(e->worker, desc, &callable, &error), &error, "registering")) return NULL;
+  simpler_callable_desc with_image = *desc;
+  with_image.images = &image;
+  with_image.image_count = 1;
+  if (!succeeded(simpler_worker_register(e->worker, &with_image, &callable, &error), &error, "registering")) return NULL;
   if (!succeeded(simpler_callable_get_info(callable, &info, &error), &error, "asking the callable")) return NULL;
   printf("\nregistered %s%s: cid %u, generation %u, %u kernel%s, %.2f ms\n", desc->name, remark, info.cid, info.generation,
          info.kernel_count, info.kernel_count == 1 ? "" : "s", (now_us() - start) / 1000.0);

@@ -307,7 +307,10 @@ void GraphBuilder::fill(graph::TaskSlot &slot, const simpler_kernel_task &task, 
       view.data = view.allocation = bytes != 0 ? block.data : nullptr;
       view.allocation_bytes = bytes;
       view.owner = bytes != 0 ? slot.id : 0;
-      if (bytes != 0 && block.zero_bytes != 0) zero_ranges[payload->zero_count++] = {block.data, block.zero_bytes};
+      // A task that may not be called writes nothing: all of its outputs read as zero, also where this run has used the memory.
+      const bool may_not_be_called = header.shape == 0 || (header.flags & TaskPayload::kPredicated) != 0;
+      const uint64_t zero_bytes = may_not_be_called ? bytes : block.zero_bytes;
+      if (bytes != 0 && zero_bytes != 0) zero_ranges[payload->zero_count++] = {block.data, zero_bytes};
     }
     copy_view(tensors[i], view);
   }

@@ -174,8 +174,8 @@ bool Scheduler::run_some(uint32_t worker, uint64_t tasks_max, const std::functio
   return true;
 }
 
-void Scheduler::dispatch(uint32_t index, const graph::TaskSlot &task, uint32_t block) {
-  CoreRegisters &core = registers_[index];
+void Scheduler::dispatch(uint32_t core_index, const graph::TaskSlot &task, uint32_t block) {
+  CoreRegisters &core = registers_[core_index];
   core.task.store(task.id, std::memory_order_relaxed);
   core.block.store(block, std::memory_order_relaxed);
   // A count, see registers.h. release: publishes task and block.
@@ -256,6 +256,7 @@ graph::TaskSlot *Scheduler::dispose(uint32_t worker, graph::TaskSlot *ready, boo
     ready = task.next_ready;
     TaskPayload &payload = payload_of(task);
     if (payload.shape == 0 || skip(task, payload)) {
+      clear_outputs(payload);
       // It runs nothing. What it makes ready goes to the front: those are older than the rest.
       graph::TaskSlot *more =
           engine_->complete(task, engine_->stopped() ? graph::Outcome::kCancelled : graph::Outcome::kDone);

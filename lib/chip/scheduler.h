@@ -113,7 +113,7 @@ class Scheduler {
   static constexpr uint32_t kNoWorker = UINT32_MAX;
 
   void release_core(uint32_t core);
-  void dispatch(uint32_t core, const graph::TaskSlot &task, uint32_t block);
+  void dispatch(uint32_t core_index, const graph::TaskSlot &task, uint32_t block);
   // Calls one kernel of the task on a core that the caller holds and has entered; kCancelled without the call when the run is cancelled.
   graph::Outcome call(CoreExecutor &executor, uint32_t core, graph::TaskSlot &task, uint32_t block, const Kernel &kernel,
                       Cohort *cohort, uint32_t member);

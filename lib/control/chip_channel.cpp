@@ -143,7 +143,7 @@ class ChipChannel {
     check(uv_write(&write->request, reinterpret_cast<uv_stream_t *>(&pipe_), &buffer, 1,
                    [](uv_write_t *request, int) { delete static_cast<Write *>(request->data); }),
           "writing to the host");
-    write.release();  // owned by libuv until the callback
+    (void)write.release();  // owned by libuv until the callback
   }
 
   // Lets what was sent leave, then ends the loop.

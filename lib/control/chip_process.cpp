@@ -300,7 +300,7 @@ struct ChipProcess::State : std::enable_shared_from_this<ChipProcess::State> {
           delete static_cast<Write *>(request->data);
         });
     if (result != 0) throw_system_error(-result, fmt::format("writing to {}", name()));
-    write.release();  // owned by libuv until the callback
+    (void)write.release();  // owned by libuv until the callback
   }
 
   uint32_t next_request_id() {
@@ -487,7 +487,7 @@ std::shared_ptr<ChipProcess> ChipProcess::spawn(ControlLoop &loop, Options optio
 int64_t ChipProcess::pid() const { return state_->pid.load(std::memory_order_relaxed); }
 
 void ChipProcess::register_callable(uint32_t cid, uint32_t generation, std::shared_ptr<const CallableManifest> manifest,
-                                    std::shared_ptr<const UniqueFd> images, RegisterReplyFn reply) {
+                                    std::shared_ptr<const UniqueFd> images, const RegisterReplyFn &reply) {
   auto run = [state = state_, cid, generation, manifest = std::move(manifest), images = std::move(images), reply] {
     state->request({reply, nullptr}, [&](uint32_t id) {
       Bytes bytes = encode_register(id, cid, generation, *manifest);
@@ -498,14 +498,14 @@ void ChipProcess::register_callable(uint32_t cid, uint32_t generation, std::shar
   if (!state_->loop.post(std::move(run))) reply(state_->closed_error(), {});
 }
 
-void ChipProcess::unregister_callable(uint32_t cid, uint32_t generation, ReplyFn reply) {
+void ChipProcess::unregister_callable(uint32_t cid, uint32_t generation, const ReplyFn &reply) {
   auto run = [state = state_, cid, generation, reply] {
     state->request({nullptr, reply}, [&](uint32_t id) { return encode_unregister(id, cid, generation); });
   };
   if (!state_->loop.post(std::move(run))) reply(state_->closed_error());
 }
 
-void ChipProcess::ping(ReplyFn reply) {
+void ChipProcess::ping(const ReplyFn &reply) {
   auto run = [state = state_, reply] { state->request({nullptr, reply}, [](uint32_t id) { return encode_ping(id); }); };
   if (!state_->loop.post(std::move(run))) reply(state_->closed_error());
 }

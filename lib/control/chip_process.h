@@ -53,9 +53,9 @@ class ChipProcess {
 
   // `images` is shared: the same descriptor goes to every chip. The reply comes exactly once.
   void register_callable(uint32_t cid, uint32_t generation, std::shared_ptr<const CallableManifest> manifest,
-                         std::shared_ptr<const UniqueFd> images, RegisterReplyFn reply);
-  void unregister_callable(uint32_t cid, uint32_t generation, ReplyFn reply);
-  void ping(ReplyFn reply);
+                         std::shared_ptr<const UniqueFd> images, const RegisterReplyFn &reply);
+  void unregister_callable(uint32_t cid, uint32_t generation, const ReplyFn &reply);
+  void ping(const ReplyFn &reply);
   // Asks the process to end; kills it when it has not gone after grace_ns. on_gone tells when it is over.
   void shut_down(uint64_t grace_ns);
   // Kills it at once (SIGKILL through the pidfd).

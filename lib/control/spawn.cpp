@@ -11,8 +11,6 @@
 
 #include "base/error.h"
 
-extern char **environ;
-
 namespace simpler::control {
 
 namespace {

@@ -158,7 +158,7 @@ class Engine {
   Ring *find_ring(uint32_t depth) const { return depth < rings_.size() ? rings_[depth].get() : nullptr; }
   TaskSlot *find(TaskId id) const;   // null when the task has left its slot
   bool has_failed(TaskId id) const;  // of tasks that have left their slot
-  static bool is_current(const void *engine, TaskId id);
+  static bool is_current(const void *context, TaskId id);
 
   bool has_room(const Ring &ring, uint64_t payload_bytes, uint64_t heap_bytes) const {
     return ring.next - ring.tail < window_ && ring.payload.fits(payload_bytes) &&
@@ -175,7 +175,7 @@ class Engine {
   uint64_t check_outputs(uint32_t depth, std::span<const uint64_t> output_bytes) const;
   void hand_out(Ring &ring, TaskSlot &slot, uint64_t heap_bytes, std::span<const uint64_t> output_bytes, HeapBlock *outputs);
   void depend(TaskSlot &task, TaskId producer);
-  TaskSlot &find_owner(TaskId owner) const;
+  TaskSlot &find_owner(TaskId id) const;
   void hold(TaskSlot &task, TaskId owner);
   Edge *new_edge(TaskSlot &task);
   PoolEdge *pool_edge(TaskSlot &task);

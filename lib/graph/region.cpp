@@ -16,7 +16,7 @@ struct Axis {
 // range that runs over its row into the next one.
 bool settle(uint64_t offset, Box &box) {
   for (uint32_t i = 0; i < box.rank; i++) {
-    if (i > 0 && box.strides[i - 1] % box.strides[i] != 0) return false;
+    if (box.strides[i] == 0 || (i > 0 && box.strides[i - 1] % box.strides[i] != 0)) return false;
     box.low[i] = offset / box.strides[i];
     offset %= box.strides[i];
   }

@@ -179,7 +179,7 @@ std::vector<std::shared_ptr<Run>> ChipQueue::take_all_runs() {
   return runs;
 }
 
-void ChipQueue::fail_runs(std::vector<std::shared_ptr<Run>> runs, const ErrorInfo &error) {
+void ChipQueue::fail_runs(const std::vector<std::shared_ptr<Run>> &runs, const ErrorInfo &error) {
   for (const std::shared_ptr<Run> &run : runs) {
     run->error = error;
     run->error.callable = run->callable_name;
@@ -224,7 +224,7 @@ std::shared_ptr<Run> ChipQueue::begin_close() {
   }
   link_.header().chip_bell.ring();
   pump(true);
-  fail_runs(std::move(queued), error);
+  fail_runs(queued, error);
   return running;
 }
 

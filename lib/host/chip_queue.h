@@ -76,7 +76,7 @@ class ChipQueue : public std::enable_shared_from_this<ChipQueue> {
   };
   void take_records(Taken &taken);
   void push_pending();
-  void fail_runs(std::vector<std::shared_ptr<Run>> runs, const ErrorInfo &error);
+  void fail_runs(const std::vector<std::shared_ptr<Run>> &runs, const ErrorInfo &error);
   std::vector<std::shared_ptr<Run>> take_all_runs();
 
   const uint32_t chip_;

@@ -220,7 +220,7 @@ std::shared_ptr<CallableEntry> Registry::add(const simpler_callable_desc &desc) 
   check_desc(desc);
   const Images images(desc);
   bool is_new = false;
-  const std::shared_ptr<CallableEntry> entry = find_or_reserve(desc, images, &is_new);
+  std::shared_ptr<CallableEntry> entry = find_or_reserve(desc, images, &is_new);
   if (is_new) {
     load(entry);
   } else {

@@ -20,7 +20,7 @@ static void register_broadcast_run(simpler_worker *worker, const char *name, uin
   simpler_run *runs[2];
   int chip, i;
   for (chip = 0; chip < 2; chip++) {
-    for (i = 0; i < 100; i++) words[chip][i] = (uint64_t)(1000 * chip + i);
+    for (i = 0; i < 100; i++) words[chip][i] = 1000 * (uint64_t)chip + (uint64_t)i;
     runs[chip] = api_submit(worker, callable, chip, words[chip], 100, NULL, 0);
   }
   for (chip = 0; chip < 2; chip++) {

@@ -23,8 +23,6 @@
 #include <sstream>
 #include <thread>
 
-extern char **environ;
-
 namespace bench {
 
 uint64_t now_ns() {

@@ -217,7 +217,7 @@ void bench_empty_runs() {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         sum += time_ns(1, once);
       }
-      return sum / (repeats / 10);
+      return sum / static_cast<double>(repeats / 10);
     };
     if (in_process) {
       row(

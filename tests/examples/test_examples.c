@@ -145,6 +145,7 @@ static void check_shape(uint32_t rank, const uint64_t *shape) {
   EXPECT_STATUS(0, RUN(VECTOR_EXAMPLE, "--input-a", paths[0], "--input-b", paths[1], "--output", paths[2], "--repeat", "2"));
   if (!npy_read(paths[0], &a, &error) || !npy_read(paths[1], &b, &error) || !npy_read(paths[2], &f, &error)) {
     fail_msg("%s", error.text);
+    return;
   }
   assert_int_equal(f.rank, rank);
   for (i = 0; i < rank; i++) assert_int_equal(f.shape[i], shape[i]);

@@ -39,7 +39,8 @@ static void write_file(int major, int minor, const char *header, size_t data_byt
   for (i = strlen(header); i + 1 < length; i++) fputc(' ', file);
   fputc('\n', file);
   for (i = 0; i < data_bytes; i++) {
-    const float value = (float)(i / 4);
+    const uint64_t element = i / 4;
+    const float value = (float)element;
     fputc(((const unsigned char *)&value)[i % 4], file);
   }
   fclose(file);

@@ -40,7 +40,7 @@ static void expect_words(const uint64_t *words, uint64_t count, uint64_t first, 
   for (i = 0; i < count; i++) {
     if (words[i] == first + step * i) continue;
     fprintf(stderr, "%d: element %llu is %llu instead of %llu\n", (int)getpid(), (unsigned long long)i,
-            (unsigned long long)words[i], (unsigned long long)(first + step * i));
+            (unsigned long long)words[i], (unsigned long long)first + (unsigned long long)step * i);
     exit(1);
   }
 }

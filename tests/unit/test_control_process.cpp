@@ -101,7 +101,7 @@ struct Chip {
   }
   ErrorInfo wait_ready() { return ready.get_future().get(); }
   ChipExit wait_gone() {
-    const ChipExit exit = gone.get_future().get();
+    ChipExit exit = gone.get_future().get();
     assert_int_equal(ready_calls.load(), 1);
     assert_int_equal(gone_calls.load(), 1);
     return exit;

@@ -359,7 +359,7 @@ class Program {
     HeapBlock block;
     TaskSlot *task = nullptr;
     try {
-      task = engine_->open(sizeof(Work *), makes_output ? std::span<const uint64_t>(sizes) : std::span<const uint64_t>(),
+      task = engine_->open(sizeof(void *), makes_output ? std::span<const uint64_t>(sizes) : std::span<const uint64_t>(),
                            &block);
     } catch (const Error &error) {
       check_deadlock(error);
