@@ -16,14 +16,14 @@ struct Axis {
 // range that runs over its row into the next one.
 bool settle(uint64_t offset, Box &box) {
   for (uint32_t i = 0; i < box.rank; i++) {
-    if (box.strides[i] == 0 || (i > 0 && box.strides[i - 1] % box.strides[i] != 0)) return false;
+    if (i > 0 && box.strides[i - 1] % box.strides[i] != 0) return false;
     box.low[i] = offset / box.strides[i];
     offset %= box.strides[i];
   }
   for (uint32_t i = box.rank - 1; i > 0; i--) {
     const uint64_t extent = box.strides[i - 1] / box.strides[i];
     if (box.low[i] + box.size[i] <= extent) continue;
-    if (box.low[i] != 0 || box.size[i] % extent != 0 || box.size[i - 1] != 1) return false;
+    if (extent == 0 || box.low[i] != 0 || box.size[i] % extent != 0 || box.size[i - 1] != 1) return false;
     box.size[i - 1] = box.size[i] / extent;
     box.size[i] = extent;
   }

@@ -213,11 +213,12 @@ void bench_empty_runs() {
     const auto once = [&] { worker.run(task); };
     const auto after_idling = [&] {
       double sum = 0;
-      for (int i = 0; i < repeats / 10; i++) {
+      const int rounds = repeats / 10;
+      for (int i = 0; i < rounds; i++) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         sum += time_ns(1, once);
       }
-      return sum / static_cast<double>(repeats / 10);
+      return sum / rounds;
     };
     if (in_process) {
       row(
